@@ -314,18 +314,13 @@ class Command:
         """Describe the command to its parser and add its arguments and actions."""
         parser.description = self.help or parser.description
         parser.epilog, parser.path = self._epilog, self._path
-        parser.set_defaults(selected_command=self, format_help=parser.format_help)
+        parser.set_defaults(selected_command=self)
         self.add_arguments(parser)
         if not self.actions:
             return
         parsers = parser.add_subparsers(title="actions", metavar="ACTION")
         for action in self.actions:
-            child = parsers.add_parser(
-                action.name,
-                help=action.help,
-                aliases=action.aliases,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
+            child = parsers.add_parser(action.name, help=action.help, aliases=action.aliases)
             action.configure(child)
             if action.name == self.default:
                 parser.set_defaults(**vars(child.parse_args([])))
@@ -347,7 +342,7 @@ def run_command(args: argparse.Namespace, cli: Cli) -> int:
     command: Command = args.selected_command
     cli.args = args
     if command.run is None:
-        cli.say(args.format_help().rstrip())
+        cli.say(args.selected_parser.format_help().rstrip())
         return 0
 
     async def run_with_context() -> Any:

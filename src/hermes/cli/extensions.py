@@ -43,7 +43,7 @@ def ask_hook_approval(cli: Cli) -> HookApprover:
     async def approve(event: str, command: str) -> bool:
         for line in render_approval(hook_request(event, command)).lines:
             cli.say(line)
-        return cli.confirm("Let it, now and later?")
+        return cli.confirm("Allow it, now and later?")
 
     return approve
 
@@ -101,5 +101,5 @@ def _report_failure(provider: str, work: Callable[[], T]) -> T:
         raise HermesError(
             f"`hermes {provider}` of the memory provider {provider} failed:"
             f" {describe_error(error)}",
-            hint="`hermes memory off` goes on without the provider",
+            hint="to continue without the provider: hermes memory off",
         ) from error

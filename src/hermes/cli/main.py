@@ -5,6 +5,7 @@ import atexit
 import gc
 import os
 import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
@@ -28,31 +29,86 @@ SWITCHES = (
 
 USAGE = """\
 usage: hermes [-p PROFILE] [COMMAND] [OPTIONS]
+       hermes "PROMPT"
 
 A personal AI agent. Without a command it starts a chat.
 
 options:
-  -p, --profile NAME    use this profile's home
+  -p, --profile NAME    use the home of this profile
   -V, --version         show the version
-  -h, --help            show this help; `hermes COMMAND --help` shows a command's
+  -h, --help            show this help
 
-commands:
 {commands}
 
 examples:
-  hermes chat -q "how many Python files are in this folder?"
+  hermes "fix the failing test"
   hermes --continue
-  hermes config explain model.provider
+  hermes chat -q "how many Python files are in this folder?"
+
+{more}
 """
+
+
+class HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Lists the actions of a command without the line that names their placeholder."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no public name
+            return "".join(map(self._format_action, action._get_subactions()))  # noqa: SLF001
+        return super()._format_action(action)
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `UsageError` instead of exiting."""
 
     path = ""  #: The name of the command in `help.toml`, such as `sessions list`.
+    takes_program = False  #: The words after `--` are a program and its arguments, `program`.
 
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+    def __init__(self, *, add_help: bool = True, **options: Any) -> None:
+        options.setdefault("formatter_class", HelpFormatter)  # a plugin may choose another
+        super().__init__(add_help=False, **options)
+        self._positionals.title = "arguments"
+        self.set_defaults(selected_parser=self)
+        if add_help:
+            self.add_argument("-h", "--help", action="help", help="show this help")
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            parsed.selected_parser.reject(unknown)
+        return parsed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words: list[str] = list(args)
+        at = words.index("--") if self.takes_program and "--" in words else len(words)
+        parsed, unknown = super().parse_known_args(words[:at], namespace)
+        if self.takes_program:
+            parsed.program = words[at + 1 :]
+        return parsed, unknown
+
+    def reject(self, unknown: list[str]) -> NoReturn:
+        """Raise a `UsageError` for arguments that the command does not take."""
+        option = next((word for word in unknown if word.startswith("-")), "")
+        if not option:
+            self.error(f"unexpected argument {unknown[0]!r}")
+        name = option.partition("=")[0]
+        options = [
+            flag
+            for action in self._actions
+            if action.help != argparse.SUPPRESS
+            for flag in action.option_strings
+        ]
+        self.error(f"there is no option {name}", _close_match(name, options))
+
+    def error(self, message: str, suggestion: str = "") -> NoReturn:
+        suggested = f"did you mean {suggestion}? " if suggestion else ""
+        raise UsageError(message, hint=f"{suggested}`{self.prog} --help` shows the options")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        is_action = isinstance(action, argparse._SubParsersAction)  # noqa: SLF001 - as above
+        if is_action and value not in (action.choices or ()):
+            self.error(f"there is no action {value!r}", _close_match(value, action.choices or ()))
+        super()._check_value(action, value)
 
     def format_help(self) -> str:
         self.read_texts()
@@ -70,6 +126,13 @@ class Parser(argparse.ArgumentParser):
         self.path = ""
 
 
+def _close_match(word: str, names: Iterable[str]) -> str:
+    """Return the name that is most like a misspelt word; "" if none is."""
+    from difflib import get_close_matches  # only for a wrong command line
+
+    return "".join(get_close_matches(word, list(names), n=1))
+
+
 class CommandEntry(NamedTuple):
     """A subcommand as `hermes --help` lists it, and where its code is."""
 
@@ -77,6 +140,7 @@ class CommandEntry(NamedTuple):
     summary: str
     target: str = ""
     """`module:ATTRIBUTE` below `hermes.cli.commands`, unless it is `NAME:COMMAND`."""
+    rare: bool = False  #: Only `hermes help --all` lists it.
 
     def load(self) -> "Command":
         """Import the module of the command."""
@@ -86,60 +150,66 @@ class CommandEntry(NamedTuple):
 
     def parser(self, prog: str = "", command: "Command | None" = None, **options: Any) -> Parser:
         """Return the parser of the command, which is loaded unless it is given."""
-        parser = Parser(
-            prog=prog or f"hermes {self.name}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            **options,
-        )
+        parser = Parser(prog=prog or f"hermes {self.name}", **options)
         (command or self.load()).configure(parser)
         return parser
 
 
-COMMANDS = (
-    CommandEntry("chat", "talk to the agent, or ask one thing with -q"),
-    CommandEntry("setup", "set Hermes up, question by question or by options"),
-    CommandEntry("config", "show, explain and change settings"),
-    CommandEntry("auth", "add, list and remove keys and logins"),
-    CommandEntry("model", "show and choose the model that answers", "model:MODEL"),
-    CommandEntry(
-        "models", "list the models of a provider, with context and prices", "model:MODELS"
+GROUPS = {
+    "talk": (
+        CommandEntry("chat", "talk to the agent, or ask one question with -q"),
+        CommandEntry("sessions", "list, search, continue and manage past conversations"),
+        CommandEntry("checkpoints", "list, compare and undo file changes", "backup:CHECKPOINTS"),
+        CommandEntry("insights", "show how the agent was used, as charts", "status:INSIGHTS"),
+        CommandEntry("trajectory", "show and convert saved trajectories", rare=True),
     ),
-    CommandEntry(
-        "fallback", "show and change the models that answer when the first cannot", "model:FALLBACK"
+    "model and keys": (
+        CommandEntry("setup", "set Hermes up, question by question or by options"),
+        CommandEntry("auth", "add, list and remove API keys and logins"),
+        CommandEntry("model", "show, choose and test the model that answers", "model:MODEL"),
+        CommandEntry("models", "list models with their context and prices", "model:MODELS"),
+        CommandEntry("local", "download and choose the embedded model", "model:LOCAL"),
+        CommandEntry("fallback", "models to use when the first one fails", "model:FALLBACK", True),
     ),
-    CommandEntry("status", "show what is set up and whether it works", "status:STATUS"),
-    CommandEntry("tools", "show and choose the tools of the agent", "tools:TOOLS"),
-    CommandEntry("approvals", "explain what a command needs approval for", "tools:APPROVALS"),
-    CommandEntry("skills", "find, install, change and share skills", "skills_hub:COMMAND"),
-    CommandEntry("memory", "show, edit and delete memories; choose a provider"),
-    CommandEntry("plugins", "install, enable and disable plugins"),
-    CommandEntry("hooks", "show, try and revoke shell hooks"),
-    CommandEntry("mcp", "add, test and configure MCP servers", "mcp_setup:COMMAND"),
-    CommandEntry("prompt", "show the system prompt and its size", "tools:PROMPT"),
-    CommandEntry("trajectory", "show and convert saved trajectories"),
-    CommandEntry("profile", "make, choose, rename, export and import profiles"),
-    CommandEntry("sessions", "list, read and manage past conversations"),
-    CommandEntry("gateway", "connect chats: run, start, stop, status, install, setup"),
-    CommandEntry("pairing", "list and approve users who ask by a code", "gateway:PAIRING"),
-    CommandEntry("webhook", "addresses that other programs call"),
-    CommandEntry("cron", "schedule jobs, and show past runs"),
-    CommandEntry("checkpoints", "list, compare and undo file changes", "backup:CHECKPOINTS"),
-    CommandEntry("backup", "write the home to one private file", "backup:BACKUP"),
-    CommandEntry("import", "restore an archive of `hermes backup`", "backup:IMPORT"),
-    CommandEntry("local", "fetch and choose the embedded model", "model:LOCAL"),
-    CommandEntry("insights", "show how the agent was used, as charts", "status:INSIGHTS"),
-    CommandEntry("doctor", "find problems, and fix what can be fixed safely", "doctor:DOCTOR"),
-    CommandEntry("logs", "read the log files", "doctor:LOGS"),
-    CommandEntry("dump", "print a summary for a bug report", "doctor:DUMP"),
-    CommandEntry("debug", "make a report file without secrets", "doctor:DEBUG"),
-    CommandEntry("run", "run a script written for the documented Python names"),
-    CommandEntry("lab", "a scripted model server for trying things out"),
-    CommandEntry("completion", "print a script that lets your shell complete"),
-    CommandEntry("version", "show the version", "status:VERSION"),
-    CommandEntry("update", "update the program, or go back to the version before", "update:UPDATE"),
-    CommandEntry("uninstall", "remove the program; your data only with --full", "update:UNINSTALL"),
-)
-"""In the order of the help text."""
+    "abilities": (
+        CommandEntry("tools", "show and choose the tools of the agent", "tools:TOOLS"),
+        CommandEntry("skills", "find, install, change and share skills", "skills_hub:COMMAND"),
+        CommandEntry("memory", "show, edit and delete memories; choose a provider"),
+        CommandEntry("mcp", "add, import, test and configure MCP servers", "mcp_setup:COMMAND"),
+        CommandEntry("plugins", "install, enable and disable plugins"),
+        CommandEntry("approvals", "explain which commands need approval", "tools:APPROVALS"),
+        CommandEntry("hooks", "show, test and revoke shell hooks", rare=True),
+        CommandEntry("prompt", "show the system prompt and its size", "tools:PROMPT", True),
+    ),
+    "chats and schedules": (
+        CommandEntry("gateway", "connect Telegram, Discord, Slack and other chats"),
+        CommandEntry("cron", "schedule jobs, and show past runs"),
+        CommandEntry("pairing", "approve users who ask with a code", "gateway:PAIRING", True),
+        CommandEntry("webhook", "addresses that other programs call", rare=True),
+    ),
+    "maintenance": (
+        CommandEntry("status", "show what is set up and whether it works", "status:STATUS"),
+        CommandEntry("config", "show, explain and change settings"),
+        CommandEntry("doctor", "find problems, and fix what is safe to fix", "doctor:DOCTOR"),
+        CommandEntry("backup", "write settings, keys and sessions to one file", "backup:BACKUP"),
+        CommandEntry("import", "restore an archive of `hermes backup`", "backup:IMPORT"),
+        CommandEntry("update", "update Hermes, or return to the last version", "update:UPDATE"),
+        CommandEntry("profile", "create, choose, export and import profiles", rare=True),
+        CommandEntry("logs", "read the log files", "doctor:LOGS", True),
+        CommandEntry("dump", "print a summary for a bug report", "doctor:DUMP", True),
+        CommandEntry("debug", "write a bug report file without secrets", "doctor:DEBUG", True),
+        CommandEntry("run", "run a script written for the documented Python names", rare=True),
+        CommandEntry("lab", "a scripted model server for trying things out", rare=True),
+        CommandEntry("completion", "print a completion script for your shell", rare=True),
+        CommandEntry("version", "show the version", "status:VERSION", True),
+        CommandEntry(
+            "uninstall", "remove Hermes; your data only with --full", "update:UNINSTALL", True
+        ),
+    ),
+}
+"""The commands in the order of the help text."""
+
+COMMANDS = tuple(entry for entries in GROUPS.values() for entry in entries)
 
 DEFAULT = "chat"
 
@@ -155,7 +225,7 @@ class ParsedArguments(NamedTuple):
     command: CommandEntry | None  #: None if only help or the version is shown.
     arguments: list[str]
     profile: str | None
-    wants: str = ""  #: `help` or `version` for `hermes --help` and `--version`.
+    wants: str = ""  #: `help`, `help --all` or `version`.
 
 
 def run_hermes(cli: "Cli", name: str, *words: str) -> int:
@@ -221,9 +291,7 @@ def _dispatch(argv: list[str]) -> int:
         sys.stdout.write(f"hermes {__version__}\n")
         return OK
     if invocation.command is None:
-        width = max(len(command.name) for command in COMMANDS)
-        lines = [f"  {name:<{width}}  {summary}" for name, summary, _ in COMMANDS]
-        sys.stdout.write(USAGE.format(commands="\n".join(lines)))
+        sys.stdout.write(overview(all_commands=invocation.wants == "help --all"))
         sys.stdout.write(plugin_commands_help(invocation.profile))
         return OK
     from hermes.compat import install  # not for --version and --help
@@ -236,6 +304,20 @@ def _dispatch(argv: list[str]) -> int:
     return run_command(args, Cli.open(invocation.profile))
 
 
+def overview(*, all_commands: bool) -> str:
+    """Return the text of `hermes --help` or `hermes help --all`."""
+    width = max(len(command.name) for command in COMMANDS)
+    groups = []
+    for title, entries in GROUPS.items():
+        shown = [entry for entry in entries if all_commands or not entry.rare]
+        lines = [f"  {entry.name:<{width}}  {entry.summary}" for entry in shown]
+        groups.append("\n".join([f"{title}:", *lines]))
+    more = "`hermes help COMMAND` explains a command."
+    if not all_commands:
+        more = f"{more[:-1]}; `hermes help --all` lists {len(COMMANDS)} commands."
+    return USAGE.format(commands="\n\n".join(groups), more=more)
+
+
 def _load(entry: CommandEntry, profile: str | None) -> "Command":
     """Import a command: one of ours, or one that a plugin or the memory provider adds."""
     if entry in COMMANDS:
@@ -244,20 +326,27 @@ def _load(entry: CommandEntry, profile: str | None) -> "Command":
 
     command = find_command(entry.name, profile)
     if command is None:
-        raise UsageError(f"there is no command {entry.name!r}", hint=_suggestion(entry.name))
+        close = _close_match(entry.name, [command.name for command in COMMANDS])
+        suggested = f"did you mean `hermes {close}`? " if close else ""
+        hint = f'{suggested}`hermes --help` lists the commands; to ask something: hermes "…"'
+        raise UsageError(f"there is no command {entry.name!r}", hint=hint)
     return command
 
 
 def parse(argv: list[str]) -> ParsedArguments:
-    """Parse the options of `hermes` and the command; other words go to the default command."""
+    """Parse the options of `hermes` and the command; the rest is for the command.
+
+    Without a command it is the default command. A first argument that has a space in it is not a
+    command but a prompt for the default command; a single word is always a command.
+    """
     rest, profile = list(argv), None
     chat: list[str] = []
     while rest:
         word = rest[0]
         if word in ("-V", "--version"):
             return ParsedArguments(None, [], profile, "version")
-        if word in ("-h", "--help"):
-            return ParsedArguments(None, [], profile, "help")
+        if word in ("-h", "--help", "help"):
+            return _parse_help(rest[1:], profile)
         if word in ("-p", "--profile"):
             if len(rest) < 2:
                 raise UsageError(f"{word} needs the name of a profile", hint="hermes profile list")
@@ -269,12 +358,21 @@ def parse(argv: list[str]) -> ParsedArguments:
         else:
             break
     default = find_entry(DEFAULT)
-    if not rest or rest[0].startswith("-"):
+    if not rest or rest[0].startswith("-") or len(rest[0].split()) > 1:
         return ParsedArguments(default, chat + rest, profile)
     command = find_entry(rest[0]) or CommandEntry(rest[0], "brought by an extension")
     if chat and command != default:
         raise UsageError(f"{chat[0]} is an option of `hermes chat`, not of {command.name}")
     return ParsedArguments(command, chat + rest[1:], profile)
+
+
+def _parse_help(words: list[str], profile: str | None) -> ParsedArguments:
+    """Parse what follows `help`: a command and its action, or `--all`."""
+    named = [word for word in words if not word.startswith("-")]
+    if not named:
+        return ParsedArguments(None, [], profile, "help --all" if "--all" in words else "help")
+    command = find_entry(named[0]) or CommandEntry(named[0], "brought by an extension")
+    return ParsedArguments(command, [*named[1:], "--help"], profile)
 
 
 def _count_chat_words(rest: list[str]) -> int:
@@ -288,16 +386,6 @@ def _count_chat_words(rest: list[str]) -> int:
         named = following and not following[0].startswith("-") and not find_entry(following[0])
         return 2 if named else 1
     return 0
-
-
-def _suggestion(word: str) -> str:
-    names = [command.name for command in COMMANDS]
-    from difflib import get_close_matches  # only for an unknown command
-
-    close = get_close_matches(word, names, n=1)
-    if close:
-        return f"did you mean `hermes {close[0]}`? `hermes --help` lists the commands"
-    return '`hermes --help` lists the commands; to ask something: hermes chat -q "…"'
 
 
 def _print_error(error: HermesError) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from hermes.cli.context import Arg, Cli, ProgressLine, arg
+from hermes.config.environment import term_is_dumb
 from hermes.store import Progress, ignore_progress
 from hermes.util.text import human_duration, parse_duration
 
@@ -69,7 +70,7 @@ def limit(number: int, *names: str) -> Arg:
     return arg(*names, "--limit", type=positive, default=number, metavar="N", help=text)
 
 
-SESSION = arg("session", metavar="ID", help="the id, its beginning, or the title")
+SESSION = arg("session", metavar="ID", help="the id, the start of the id, or the title")
 
 
 def _time_range(text: str) -> tuple[float, float]:
@@ -94,6 +95,15 @@ def pick_named(answer: str, names: Sequence[str]) -> str:
     """Return the name with this number in a list that begins at 1, or the answer itself."""
     is_number = answer.isdecimal() and 1 <= int(answer) <= len(names)
     return names[int(answer) - 1] if is_number else answer
+
+
+def has_picker(cli: Cli) -> bool:
+    """Return whether the user can choose with the arrow keys; elsewhere a list is numbered."""
+    if not cli.interactive or term_is_dumb() or cli.load().settings.display.plain:
+        return False
+    from hermes.tui import is_terminal_open  # only for commands that ask
+
+    return is_terminal_open(cli.stdout)
 
 
 def progress_on(cli: Cli, label: str) -> Progress:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import io
+import math
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -14,11 +15,18 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from hermes.agent import Agent
-from hermes.app import App, CommandCall, CommandHandler, SessionRequest
+from hermes.app import (
+    App,
+    CommandCall,
+    CommandHandler,
+    SessionRequest,
+    command_handlers,
+    start_logging,
+)
 from hermes.cli.context import Cli, run_command
 from hermes.cli.extensions import HookApprover, load_extensions
 from hermes.cli.main import find_entry
-from hermes.config.home import Home
+from hermes.config.home import Home, tilde
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import TurnFinished
@@ -52,8 +60,10 @@ async def open_session(
             source=args.source,
             working_folder=folder,
             approver=asker,
+            permission_mode=loaded.settings.approvals.permission_mode,
             clarifier=asker,
             read_secret=asker.secret if asker else None,
+            patience=math.inf,
             skills=split_names(args.skills),
             toolsets=split_names([args.toolsets]),
             goes_on=goes_on,
@@ -180,15 +190,24 @@ def stop_turn_on_signals(agent: Agent) -> Iterator[None]:
 
 SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "config": ("config", ("show",), "explain"),
-    "sessions": ("sessions", ("list",), "search"),
+    "sessions": ("sessions", ("list",), ""),
     "tools": ("tools", ("list",), ""),
     "skills": ("skills", ("list",), "search"),
     "plugins": ("plugins", ("list",), ""),
     "insights": ("insights", (), "--days"),
     "debug": ("dump", (), ""),
+    "doctor": ("doctor", (), ""),
+    "mcp": ("mcp", ("list",), ""),
+    "memory": ("memory", ("show",), "show"),
 }
 """Slash command to subcommand, its default arguments, and the word that is inserted before a first
 word that is not an action: `/skills pdf` searches."""
+
+
+MEMORY_HINT = (
+    "`/memory show WORDS` searches, `/memory forget TEXT --yes` deletes one, `/memory status` shows"
+    " the memory provider."
+)
 
 
 def subcommand_handlers(home: Home) -> dict[str, CommandHandler]:
@@ -200,8 +219,20 @@ def _handler(name: str, home: Home) -> CommandHandler:
     command, usual, implied = SLASH_SUBCOMMANDS[name]
 
     async def run(call: CommandCall) -> str:
+        if name == "mcp" and not call.words:
+            return await command_handlers.mcp(call)  # the state in this process
         words = call.words or list(usual)
-        text = await asyncio.to_thread(_run_subcommand, home, command, words, implied)
+        try:
+            text = await asyncio.to_thread(_run_subcommand, home, command, words, implied)
+        except UsageError:
+            if name != "sessions" or words[0].startswith("-"):
+                raise
+            return await command_handlers.search_sessions(call)
+        if name == "memory" and not call.words:
+            text += f"\n\nThe notes are files in `{tilde(home.memories)}`. {MEMORY_HINT}"
+        if name == "doctor":  # its logging ends with it
+            app = call.app
+            start_logging(app.home, app.loaded.settings.logging, app.redactor)
         if name == "tools" and words[0] in ("enable", "disable"):  # for new conversations
             fresh = (await asyncio.to_thread(load, home)).settings.platform_toolsets
             settings = call.app.loaded.settings

@@ -187,6 +187,7 @@ class TerminalRenderer:
         self._stdout, self._paint, self._reasoning = stdout, paint, reasoning
         self._question_shown = question_shown
         self._at_line_start = True
+        self._trouble = ""  #: The error of the last failed model call of this turn.
 
     def show(self, event: Event) -> None:
         match event:
@@ -241,11 +242,15 @@ class TerminalRenderer:
                 outcome = f"{self._preview(readable_result(event.result))} ({event.seconds:.1f} s)"
                 return [f"  {mark} {paint('dim', outcome)}"]
             case Retrying() | FellBack():
-                return [paint("warn", tui.trouble_line(event))]
+                line = tui.trouble_line(event, self._trouble)
+                self._trouble = event.error
+                return [paint("warn", line)]
             case Notice():
                 return [paint("warn", visible(event.text))]
             case TurnFinished():
-                return [paint("error", line) for line in tui.problem_lines(event)]
+                lines = tui.problem_lines(event, self._trouble)
+                self._trouble = ""
+                return [paint("error", line) for line in lines]
             case _:
                 return [
                     paint("dim", "  " * line.startswith("  ") + self._preview(line))
@@ -290,7 +295,7 @@ def readable_result(result: str) -> str:
 
 # The conversation in plain lines; see `tui.plain`.
 
-HINT = "A backslash at the end goes on with the next line; /help lists the commands."
+HINT = "A backslash at the end continues on the next line; /help lists the commands."
 LINE_MODE_COMMANDS = (
     "history", "resume", "save", "image", "paste", "copy", "terminal-setup", "quit",
 )  # fmt: skip

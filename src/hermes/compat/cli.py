@@ -179,17 +179,18 @@ class HermesCLI:
             approve_hook=ui.approve_hook,
         ) as (app, agent, folder):
             talk = ui.attach(app, agent, folder)
-            from hermes.tui import (
-                TerminalCommands,  # imported while the prompt is shown
-                greet,
-            )
+            # Imported while the prompt is shown.
+            from hermes.tui import TerminalCommands, UserInput, greet
 
             self._begin(app, talk, cli, TerminalCommands(ui, ui.skins).handlers)
             for file in args.image:
                 ui.images.add_file(file)
             display = loaded.settings.display.resume_display
             greet(talk, ui.complaint, display)
-            await talk.run(shown, ui.take_early_input(), resume=agent.abandoned)
+            sent = ui.take_early_input()
+            if args.prompt:
+                sent.insert(0, UserInput(" ".join(args.prompt), ui.images.take()))
+            await talk.run(shown, sent, resume=agent.abandoned)
 
     async def _in_lines(self, loaded: Loaded, args: argparse.Namespace, cli: Cli) -> int:
         from hermes.cli import (
@@ -207,6 +208,8 @@ class HermesCLI:
             approve_hook=lines.approve_hook,
         ) as (app, agent, folder):
             self._begin(app, lines.open(app, agent, folder), cli, lines.handlers)
+            if args.prompt:
+                lines.talk.later(" ".join(args.prompt))
             return await lines.run()
 
     def _begin(self, app: Any, talk: Any, cli: Cli, handlers: dict[str, Any]) -> None:

@@ -207,7 +207,8 @@ def unusable(path: Path, error: OSError | UnicodeDecodeError) -> ConfigError:
         PermissionError: "change its owner or permissions, or set HERMES_HOME to another folder",
     }
     reason = (error.strerror or str(error)).lower()
-    return ConfigError(f"cannot use {tilde(path)}: {reason}", hint=hints.get(type(error), ""))
+    hint = hints.get(type(error), "set HERMES_HOME to a folder that can be written")
+    return ConfigError(f"cannot use {tilde(path)}: {reason}", hint=hint)
 
 
 @contextlib.contextmanager

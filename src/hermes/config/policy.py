@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 RANKS: dict[Parts, dict[Any, int]] = {
     ("approvals", "mode"): {"deny": 0, "manual": 1, "smart": 2, "off": 3},
+    ("approvals", "permission_mode"): {"plan": 0, "ask": 1, "accept-edits": 2, "auto": 3},
     ("approvals", "headless"): {"deny": 0, "allow": 1},
     ("hooks_auto_accept",): {False: 0, True: 1},
     ("security", "boundary"): {"auto": 0, "namespace": 0, "landlock": 0, "none": 1},

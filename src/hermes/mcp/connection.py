@@ -362,7 +362,7 @@ class ServerConnection:
             raise ServerUnavailable(
                 f"the MCP server {self.name} failed {self._breaker.failures} times in a row and is"
                 f" left alone for {human_duration(math.ceil(left))}: {self._breaker.reason}",
-                hint="go on without it, or tell the user",
+                hint="continue without it, or tell the user",
             )
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())

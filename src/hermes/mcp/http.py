@@ -28,7 +28,7 @@ from hermes.mcp.transport import (
     ServerUnreachable,
     SessionExpiredError,
 )
-from hermes.util.http import LateTls, is_header_value, json_object
+from hermes.util.http import LateTls, is_header_value, json_object, system_error
 from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size
 
@@ -198,7 +198,7 @@ def _parse_url(name: str, url: str) -> httpx2.URL:
 
 
 def _describe(error: Exception) -> str:
-    return str(error) or type(error).__name__
+    return system_error(error) or str(error) or type(error).__name__
 
 
 def _error_reason(body: bytes) -> str:

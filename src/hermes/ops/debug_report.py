@@ -276,7 +276,7 @@ async def summary(home: Home, loaded: Loaded | None, *, show_keys: bool = False)
 def _program(home: Home) -> Iterator[Fact]:
     yield "hermes", __version__
     yield "python", f"{platform.python_version()} ({platform.python_implementation()})"
-    yield "system", f"{platform.platform()} {sys.platform}"
+    yield "system", f"{platform.system()}-{platform.release()}-{platform.machine()} {sys.platform}"
     versions = []
     for one in requirements() or ():
         try:

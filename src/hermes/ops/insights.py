@@ -178,23 +178,26 @@ async def insights_markdown(
         "Messages": f"{found.messages:,}, tool calls {found.tool_calls:,}",
         "Tokens": f"{found.usage.prompt:,} in ({found.usage.hits:.0%} cached),"
         f" {found.usage.output:,} out",
-        "Cost": money(found),
+        "Cost": money(found.cost_usd, found.model_calls, found.unpriced_calls),
         "Models": _few(f"`{each.model or '?'}` {each.usage.total:,}" for each in found.by_model),
         "Tools": _few(f"`{each.name or '?'}` {each.calls:,}" for each in found.by_tool),
         "Sources": _few(f"{each.source} {each.sessions:,}" for each in found.by_source),
         "Busiest": ", ".join(f"{day.date} ({day.messages:,})" for day in found.busiest),
         "Active": f"{found.active_days} of {many(len(found.days), 'day')},"
-        f" {found.streak} in a row, {found.longest_streak} at most",
+        f" current streak {found.streak}, longest {found.longest_streak}",
         "Ended": ", ".join(f"{reason} {count:,}" for reason, count in found.end_reasons.items()),
     }
     lines = (f"- {name}: {text}" for name, text in facts.items() if text)
     return "\n".join([f"**{period}**", "", *lines])
 
 
-def money(found: Insights) -> str:
-    if not found.unpriced_calls:
-        return cost(found.cost_usd)
-    return f"{cost(found.cost_usd)}, and {many(found.unpriced_calls, 'call')} of unknown price"
+def money(dollars: float, calls: int, unpriced: int) -> str:
+    """Return the cost of model calls. Calls without a known price are not counted as free."""
+    if not unpriced:
+        return cost(dollars)
+    if unpriced == calls:
+        return "price unknown"
+    return f"{cost(dollars)}, and {many(unpriced, 'call')} of unknown price"
 
 
 def _few(names: Iterable[str]) -> str:

@@ -308,7 +308,10 @@ class Snapshots:
         """Create a snapshot. Of older ones, the newest `KEPT_SNAPSHOTS` and `spared` are kept."""
         found = contents(self._home, QUICK)
         if not found.items:
-            raise UsageError(f"there is nothing in {self._home.display()} to take a snapshot of")
+            raise UsageError(
+                "a snapshot holds settings, keys, memories and skills, and there are none yet",
+                hint="`hermes backup` also copies the sessions",
+            )
         target = self.new_file(label, now)
         write_archive(target, found.items, facts_of(self._home, QUICK, label, now))
         self.prune(KEPT_SNAPSHOTS, spared)

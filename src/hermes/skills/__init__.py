@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         LoadedSkill, LoadOptions, SkillCommand, SkillEnvironment, SkillLoader, command_message,
         hidden_command_reason, preload_skills, read_linked, skill_command, skill_commands,
     )
-    from hermes.skills.parse import read_instructions
+    from hermes.skills.parse import read_frontmatter, read_instructions
     from hermes.skills.prompt import SkillsPrompt
     from hermes.skills.skill import (
         HUB_FOLDER, SKILL_FILE, BrokenSkill, Skill, SkillEntry, SkillInvalid, SkillNotFound,
@@ -38,7 +38,8 @@ __all__ = [
     "SkillNotFound", "SkillRoot", "SkillSetting", "SkillUsage", "SkillsPrompt", "Source",
     "UndoRefused", "UsageRecord", "VisibilityContext", "bundled_folder", "canonical_name",
     "command_message", "hidden_command_reason", "hidden_reason", "optional_folder",
-    "preload_skills", "read_instructions", "read_linked", "skill_command", "skill_commands",
+    "preload_skills", "read_frontmatter",
+    "read_instructions", "read_linked", "skill_command", "skill_commands",
     "skill_manage_tool", "skill_roots", "skill_view_tool", "skills_list_tool", "unusable_reason",
 ]  # fmt: skip
 

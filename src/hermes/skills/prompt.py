@@ -129,8 +129,8 @@ MIN_LINE_CHARS = 10  #: No line of a skill is shorter.
 
 INTRODUCTION = """\
 ## Skills (mandatory)
-Before you work, load each skill that fits even in part with skill_view(name), and follow it. \
-Mend one that is wrong or outdated at once with skill_manage.
+Before you start, load every skill that fits the task, even partly, with skill_view(name), and \
+follow it.
 <available_skills>"""
 END = "</available_skills>"
 SHORT_TEXT = "Skills: find one with skills_list(query), load it with skill_view(name)."

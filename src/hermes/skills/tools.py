@@ -164,9 +164,9 @@ def _manage_spec() -> ToolSpec:
     text = {"type": "string"}
     return ToolSpec(
         name="skill_manage",
-        description="Save how a kind of task is done as a skill, and mend skills that turned out "
-        "wrong. Prefer patch. Worth it after hard work that will come again; not for one-off "
-        "facts. Every change is recorded and can be undone.",
+        description="Save how to do a kind of task as a skill, and correct skills that are wrong. "
+        "Prefer patch. Use it for difficult work that will be needed again, not for single facts. "
+        "Every change is recorded and can be undone.",
         parameters={
             "type": "object",
             "properties": {
@@ -178,7 +178,7 @@ def _manage_spec() -> ToolSpec:
                     "(when to use it), `---`, then steps, pitfalls, how to verify",
                 },
                 "category": {"type": "string", "description": "create: a folder, such as devops"},
-                "old_string": {"type": "string", "description": "patch: text that is there once"},
+                "old_string": {"type": "string", "description": "patch: text that occurs once"},
                 "new_string": text,
                 "replace_all": {"type": "boolean"},
                 "file_path": {

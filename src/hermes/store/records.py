@@ -39,6 +39,8 @@ class SessionFilter(msgspec.Struct, frozen=True):
     archived: bool | None = False  #: None: archived or not.
     started_before: float | None = None
     ended_only: bool = False
+    has_messages: bool = False  #: Only sessions with messages, and those that continue another.
+    title: str = ""  #: Only titles that contain each of these words, in any case.
     limit: int = 20
     offset: int = 0
 

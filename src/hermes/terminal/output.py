@@ -53,7 +53,9 @@ class HeadAndTail:
             return self._limit_lines(kept)
         head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
         tail = bytes(self._tail).lstrip(bytes(range(0x80, 0xC0))).decode("utf-8", "replace")
-        text, _ = self._limit_lines(f"{head}\n[… {self._dropped} bytes left out …]\n{tail}")
+        lines = f"{self._dropped_lines} lines, " if self._dropped_lines else ""
+        note = f"[… {lines}{self._dropped} bytes left out …]"
+        text, _ = self._limit_lines(f"{head}\n{note}\n{tail}", note)
         return text, True
 
     def since(self, position: int) -> tuple[bytes, int]:
@@ -85,13 +87,17 @@ class HeadAndTail:
             del self._tail[:excess]
             self._dropped += excess
 
-    def _limit_lines(self, text: str) -> tuple[str, bool]:
+    def _limit_lines(self, text: str, dropped: str = "") -> tuple[str, bool]:
+        """`dropped` is the line about omitted bytes, which may be among the lines left out."""
         lines = text.split("\n")
         excess = len(lines) - 1 - self._max_lines
         if excess <= 0:
             return text, False
         head = int(self._max_lines * HEAD_SHARE)
-        note = f"[… {excess} lines left out …]"
+        number = excess
+        if dropped and dropped in lines[head : head + excess]:
+            number += self._dropped_lines - 2  # the note, and the line that it splits
+        note = f"[… {number} lines left out …]"
         return "\n".join([*lines[:head], note, *lines[head + excess :]]), True
 
 

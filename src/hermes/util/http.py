@@ -6,6 +6,7 @@ loading both takes longer than starting the program.
 """
 
 import asyncio
+import os
 import ssl
 import sys
 import time
@@ -227,8 +228,23 @@ def _http_errors() -> Iterator[None]:
     except httpx2.InvalidURL as error:
         raise HttpError("address", f"has an invalid address: {error}") from error
     except (httpx2.HTTPError, httpx2.StreamError) as error:
-        reason = str(error) or type(error).__name__
+        reason = system_error(error) or str(error) or type(error).__name__
         raise HttpError("unreachable", f"cannot be reached: {reason}") from error
+
+
+def system_error(error: BaseException) -> str:
+    """Return the text of the system for the failed connection behind `error`, such as `connection
+    refused`; "" if the system gave no reason."""
+    pending: list[BaseException | None] = [error]
+    while pending:
+        one = pending.pop()
+        # The number of an `ssl.SSLError` is not one of the system.
+        if isinstance(one, OSError) and one.errno and not isinstance(one, ssl.SSLError):
+            text = os.strerror(one.errno) if one.errno > 0 else one.strerror or ""
+            return text[:1].lower() + text[1:]
+        if one is not None:
+            pending += (one.__context__, one.__cause__, *getattr(one, "exceptions", ()))
+    return ""
 
 
 def is_header_value(value: str) -> bool:

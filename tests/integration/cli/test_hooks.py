@@ -52,7 +52,7 @@ def test_hooks_are_listed_with_their_approval(scene: Scene) -> None:
         "✓ on_session_end  notify --quiet",
     ]
     facts = json.loads(scene.run("list", "--json").out)
-    assert {fact["command"]: fact["consent"] for fact in facts} == {
+    assert {fact["command"]: fact["approved"] for fact in facts} == {
         "check": False,
         "notify --quiet": True,
     }

@@ -59,11 +59,54 @@ def test_the_version_is_one_line(capsys):
     assert capsys.readouterr().out.startswith("hermes 0.")
 
 
-def test_help_names_every_command(capsys):
+def test_help_groups_the_commands_and_hides_rare_ones(capsys):
     assert main(["--help"]) == 0
     shown = capsys.readouterr().out
+    assert "\ntalk:\n  chat " in shown and "\nmaintenance:\n  status " in shown
+    assert "hermes help --all" in shown
     for command in COMMANDS:
-        assert f"  {command.name} " in shown
+        assert (f"  {command.name} " in shown) is not command.rare
+    assert shown.count("\n") < 60
+
+
+@pytest.mark.parametrize("words", ["help --all", "--help --all"])
+def test_help_all_names_every_command(capsys, words):
+    assert main(words.split()) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {command.name} " in shown for command in COMMANDS)
+
+
+@pytest.mark.parametrize("words", ["sessions list", "chat", "lab"])
+def test_help_with_a_command_is_the_help_of_the_command(capsys, words):
+    shown = []
+    for argv in (["help", *words.split()], [*words.split(), "--help"]):
+        with pytest.raises(SystemExit, match="0"):
+            main(argv)
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1] and shown[0].startswith(f"usage: hermes {words}")
+
+
+def test_help_of_an_unknown_command_is_refused(capsys):
+    assert main(["help", "confg"]) == 2
+    assert "did you mean `hermes config`?" in capsys.readouterr().err
+
+
+def test_help_has_no_default_texts_of_argparse_and_no_options_without_effect(capsys):
+    for words in ("sessions", "chat", "mcp add"):
+        with pytest.raises(SystemExit):
+            main(["help", *words.split()])
+    shown = capsys.readouterr().out
+    for text in ("and exit", "positional", "\n  ACTION", "--pass-session-id", "--tui"):
+        assert text not in shown
+    assert parse(["--tui", "--pass-session-id"]).arguments == ["--tui", "--pass-session-id"]
+
+
+@pytest.mark.parametrize(("words", "problem", "suggestion"), CASES["suggestions"])
+def test_wrong_options_and_actions_get_a_suggestion(capsys, words, problem, suggestion):
+    assert main(words.split()) == 2
+    problem_line, hint = capsys.readouterr().err.splitlines()
+    assert problem_line == f"hermes: {problem}"
+    assert hint.strip() == suggestion
 
 
 def test_every_command_and_action_has_help_and_no_text_is_left_over():
@@ -115,7 +158,7 @@ def test_a_mistyped_command_is_guessed(capsys):
     assert main(["confg"]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith("hermes: there is no command 'confg'\n")
-    assert "hermes config" in shown
+    assert "hermes config" in shown and 'hermes "…"' in shown
 
 
 @pytest.mark.parametrize(("output", "code"), [("/dev/stdout", 3), ("/dev/full", 120)])

@@ -98,6 +98,64 @@ def test_a_program_is_tried_shown_and_written_down(hermes, config, servers):
     assert added.env == {"LOG_LEVEL": "debug"}
 
 
+def test_the_program_may_follow_two_dashes(hermes, config, servers):
+    hermes(
+        *("add", "srv", "--env", "LOG_LEVEL=debug", "--"),
+        *(sys.executable, PROGRAM, "plain", "--no-test", "-x"),
+    ).expect(out="added srv: scripted 1.2")
+    added = servers()["srv"]
+    assert (added.command, added.args) == (sys.executable, (PROGRAM, "plain", "--no-test", "-x"))
+    assert added.env == {"LOG_LEVEL": "debug"}
+    hermes("add", "c", "--command", "b", "--", "c").expect(2, err="say the command once")
+
+
+OTHERS = CASES["servers of another program"]
+
+
+@pytest.fixture
+def others(tmp_path: Path) -> str:
+    path = tmp_path / ".mcp.json"
+    path.write_text(json.dumps(OTHERS))
+    return str(path)
+
+
+def test_servers_of_another_program_are_shown_and_added_after_a_yes(
+    hermes, config, servers, others, hermes_home
+):
+    hermes("import", others, typed="n\n").expect(
+        1, out=["uvx mcp-server-time", "nothing was added"]
+    )
+    assert servers() == {}
+    hermes("import", others).expect(2, err="--yes")
+    hermes("import", others, typed="y\n").expect(1, out=["Add 3 servers?", "added time, web, off"])
+    assert servers()["time"].args == ("mcp-server-time", "--local-timezone=UTC")
+    assert servers()["time"].env == {"API_TOKEN": "s3cr3t-value", "LEVEL": "debug"}
+    assert servers()["web"].headers == {"Authorization": "Bearer abc"}
+    assert (servers()["web"].url, servers()["web"].transport) == ("https://a.example.com", "sse")
+    assert [name for name, server in servers().items() if not server.enabled] == ["off"]
+    assert "s3cr3t-value" not in config.read_text() and "abc" not in config.read_text()
+
+
+def test_invalid_servers_are_reported_and_the_others_added(hermes, config, others):
+    outcome = hermes("import", others, "--yes").expect(1, out="added time, web, off")
+    assert outcome.err.splitlines() == CASES["invalid servers of another program"]
+
+
+def test_an_import_replaces_existing_servers_only_if_asked(hermes, config, servers, others):
+    hermes("add", "time", "--no-test", "--", "mine").expect()
+    hermes("import", others, "--yes").expect(1, err="there is a server of this name; --replace")
+    assert servers()["time"].command == "mine"
+    hermes("import", others, "--yes", "--replace").expect(1, out="replaces the present one")
+    assert servers()["time"].command == "uvx"
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"servers": {}}', '{"mcpServers": {}}'])
+def test_a_file_without_servers_is_refused(hermes, config, tmp_path, text):
+    (tmp_path / "x.json").write_text(text)
+    hermes("import", str(tmp_path / "x.json"), "--yes").expect(2, err="x.json")
+    hermes("import", str(tmp_path / "none.json"), "--yes").expect(2, err="No such file")
+
+
 def test_secrets_stand_in_the_env_file_only(hermes, config, hermes_home, servers):
     add_program(hermes, "--env", "API_TOKEN=s3cr3t-value", "--env", "PLACE=here", "--no-test")
     hermes(
@@ -182,10 +240,10 @@ def test_a_server_that_does_not_work_is_not_added(hermes, config, hermes_home, s
 
 def test_tools_that_are_left_out_are_named(hermes: Run, config: Path) -> None:
     outcome = add_program(hermes, scene="liar")
-    assert "  left out: steers: its description tries to steer the agent" in outcome.out
+    assert "  not available: steers: its description tries to steer the agent" in outcome.out
     listed = hermes("list").out
     assert "steers: its description tries to steer the agent" in listed
-    assert "✗ left out: steers" in hermes("tools", "srv").out
+    assert "✗ not available: steers" in hermes("tools", "srv").out
     facts = json.loads(hermes("list", "--json").out)
     assert (facts[0]["tools"], len(facts[0]["problems"])) == (4, 11)
 

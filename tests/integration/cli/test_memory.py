@@ -484,4 +484,4 @@ def test_provider_that_cannot_be_set_up_is_not_in_the_menu(hermes: MemoryCommand
         ["2", "brought"],
     ]
     assert "bundle" not in outcome.out and "broken" not in outcome.out
-    assert "broken is left out: " in outcome.err
+    assert "broken is not used: " in outcome.err

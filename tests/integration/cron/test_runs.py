@@ -24,6 +24,7 @@ from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
 from hermes.store.records import Run
 from hermes.util.concurrency import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
+from tests.unit.cli.terminal import Hermes
 from tests.workspace import make_tool
 
 
@@ -448,6 +449,24 @@ async def test_answer_of_a_command_line_tick_is_queued_for_the_gateway(stage, he
         assert row is not None
         assert (row.platform, row.state, row.kind) == ("telegram", "pending", "cron")
         assert b"for later" in row.body
+
+
+async def test_run_command_runs_only_that_job_and_waits(stage, hermes_home) -> None:
+    async with stage(["the news"]) as it:
+        job_id, other = await it.job(), await it.job(name="other")
+        await it.service.run(other)
+        hermes = Hermes("cron", hermes_home)
+        done = await asyncio.to_thread(hermes, "run", "news")
+        done.expect(out="✓ news: ok after")
+        assert [run.state for run in await it.app.store.runs.history(job_id)] == ["ok"]
+        assert await it.app.store.runs.history(other) == ()
+
+
+async def test_run_command_fails_with_the_job(stage, hermes_home) -> None:
+    async with stage([Step(faults=(Refuse("bad_request"),))]) as it:
+        await it.job()
+        hermes = Hermes("cron", hermes_home)
+        (await asyncio.to_thread(hermes, "run", "news")).expect(1, out="✗ news: failed")
 
 
 async def test_without_platforms_there_is_no_outbox(stage) -> None:

@@ -58,7 +58,7 @@ def test_killed_agents_finish_their_runs(hermes_home: Path, tmp_path: Path, seed
             return life
 
         hermes("create", "every 1d", "do the three steps", "--name", "steps")
-        hermes("run", "steps")
+        hermes("run", "steps", "--queue")
         hermes("tick", seconds=chance.uniform(0.05, 0.35))
         hermes("tick", seconds=chance.uniform(0.05, 0.35))
         hermes("tick")

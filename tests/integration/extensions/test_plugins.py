@@ -181,7 +181,7 @@ def test_shell_hooks_run_only_with_consent(hermes, terminal, hermes_home, tmp_pa
     with ModelServer([call, "Very well."]) as server:
         child = terminal("chat", "-q", "go", *at(server))
         child_settings.write_text(settings + UNTITLED)
-        child.expect("Let it")
+        child.expect("Allow it")
         child.sendline("y")
         child.expect("Very well")
         child.expect(pexpect.EOF)

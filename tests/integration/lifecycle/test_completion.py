@@ -69,7 +69,8 @@ def offered(command: list[str], place: Path) -> set[str]:
 
 def test_every_command_action_and_option_has_an_entry() -> None:
     found = dict(entries())
-    assert found["hermes"].split() == [one.name for one in COMMANDS]
+    assert found["hermes"].split() == [*(one.name for one in COMMANDS), "help"]
+    assert found["hermes help"].split() == [*(one.name for one in COMMANDS), "--all"]
     assert {"hermes sessions list/", "hermes skills snapshot export/"} <= found.keys()
     options = {key: text.split() for key, text in found.items() if key.endswith(" -")}
     assert [key for key, names in options.items() if "--help" not in names] == []

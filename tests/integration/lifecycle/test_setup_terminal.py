@@ -40,30 +40,64 @@ def test_from_nothing_to_a_first_answer(terminal, hermes_home: Path) -> None:
     (hermes_home / "config.yaml").write_text("sessions:\n  auto_title: false\n")
     with ModelServer(["It is forty-two."]) as server:
         it = terminal("setup")
-        it.sees("The model that answers").sees("provider, by number or name (Enter keeps):")
-        it.say("custom").sees("its address").say(f"{server.url}/v1").sees("its key (not shown")
-        it.say("secret-key-1").sees("1  lab-model").sees("model (number, name").say("1")
-        it.sees("lab-model on custom answers from now on")
-        for question in ("where [", "longest run", "switch which", "before dangerous", "how hard"):
-            it.sees(question).say("")
-        for question in ("most model calls", "most a day", "time zone"):
+        it.sees("The model that answers").sees_last("Which provider?")
+        it.type("custom").sees_last("▸ custom").press("enter")
+        it.sees("URL, such as").say(f"{server.url}/v1").sees("API key (not shown")
+        it.say("secret-key-1").sees_last("▸ lab-model").press("enter")
+        it.sees("now using lab-model on custom")
+        it.sees_last("run commands (Esc keeps local)").press("escape").sees("time limit").say("")
+        it.sees_last("Esc when done").press("escape")
+        it.sees_last("approval of dangerous commands (Esc").type("smart").sees_last("▸ smart")
+        it.press("enter").sees("approval of dangerous commands: smart")
+        for question in ("reasoning effort", "maximum model calls", "daily spending", "time zone"):
             it.sees(question).say("")
         it.sees("Try it: type a question").say("what is the answer?").sees("It is forty-two.")
         assert it.ended() == 0
         assert server.requests[-1].headers["authorization"] == "Bearer secret-key-1"
+    assert saved(hermes_home)["approvals"]["mode"] == "smart"
     assert saved(hermes_home)["model"]["api_key"] == "${CUSTOM_API_KEY}"
     assert b"secret-key-1" not in it.raw
 
 
+def test_enter_takes_the_only_model_of_an_own_endpoint(terminal, hermes_home: Path) -> None:
+    with ModelServer([]) as server:
+        it = terminal("setup", "model")
+        it.sees_last("Which provider?").type("custom").sees_last("▸ custom").press("enter")
+        it.sees("URL, such as").say(f"{server.url}/v1")
+        it.sees("API key (not shown").say("").sees_last("▸ lab-model").press("enter")
+        it.sees("now using lab-model on custom").sees("Try it").say("")
+        assert it.ended() == 0
+    assert saved(hermes_home)["model"]["default"] == "lab-model"
+
+
+def test_an_own_endpoint_that_does_not_answer_can_be_saved(terminal, hermes_home: Path) -> None:
+    it = terminal("setup", "model")
+    it.sees_last("Which provider?").type("custom").sees_last("▸ custom").press("enter")
+    it.sees("URL, such as").say("http://127.0.0.1:9/v1")
+    it.sees("API key (not shown").say("").sees("cannot reach custom").sees("model (number")
+    it.say("").sees("no model chosen: the provider is unchanged").sees("Try it").say("")
+    assert it.ended() == 0 and not (hermes_home / "config.yaml").exists()
+    again = terminal("setup", "model")
+    again.sees_last("Which provider?").type("custom").sees_last("▸ custom").press("enter")
+    again.sees("URL, such as").say("http://127.0.0.1:9/v1")
+    again.sees("API key (not shown").say("").sees("model (number").say("qwen3")
+    again.sees("now using qwen3 on custom").sees("Try it").say("")
+    assert again.ended() == 0
+    assert saved(hermes_home)["model"]["base_url"] == "http://127.0.0.1:9/v1"
+
+
 def test_ctrl_c_keeps_the_answers_for_the_next_run(terminal, hermes_home: Path) -> None:
     first = terminal("setup")
-    first.sees("provider, by number or name").say("local").sees("fetch its weights now").say("n")
-    first.sees("where [local]").press("ctrl-c").sees("stopped; what you answered is saved")
+    first.sees_last("Which provider?").type("embedded").press("enter")
+    first.sees_last("Which model?").press("enter").sees("download its weights now").say("n")
+    first.sees_last("run commands (Esc keeps local)").press("ctrl-c").sees(
+        "stopped; what you answered is saved"
+    )
     first.sees("to continue: hermes setup")
     assert first.ended() == 130
     assert saved(hermes_home)["model"]["provider"] == "local"
     second = terminal("setup")
-    second.sees("stopped; done: model").sees("where [local]").press("ctrl-c")
+    second.sees("stopped; done: model").sees_last("run commands (Esc keeps local)").press("ctrl-c")
     assert second.ended() == 130
 
 

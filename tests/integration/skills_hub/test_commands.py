@@ -294,6 +294,16 @@ def test_a_search_names_the_sources_that_failed(hermes, repo: GitHub, skills_sh:
     assert json.loads(hermes("search", "pdf", "--json")[1])["offers"][0]["name"] == "pdf"
 
 
+def test_a_search_covers_skills_on_this_machine_also_offline(hermes, monkeypatch):
+    for name in ("GITHUB_API_URL", "SKILLS_API_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    code, out, err = hermes("search", "PDF")
+    assert code == 0 and out.startswith("on this machine:\nocr-and-documents\n    Read PDF")
+    assert "connection refused" in err and "Errno" not in err
+    found = json.loads(hermes("search", "pdf", "--json")[1])
+    assert "ocr-and-documents" in [offer["name"] for offer in found["installed"]]
+
+
 def test_the_list_tells_hidden_broken_and_changed_ones(hermes, repo: GitHub, hermes_home: Path):
     hermes("install", "any/repo/pdf", "--yes")
     own = hermes_home / "skills"

@@ -40,16 +40,24 @@ def test_without_keys_it_says_how_to_begin(hermes: Hermes, hermes_home: Path) ->
     assert not hermes_home.exists()
 
 
+def test_adding_a_key_says_that_another_model_still_answers(hermes: Hermes) -> None:
+    hermes("add", "openrouter", "--api-key", KEY)
+    added = hermes("add", "anthropic", "--api-key", OTHER)
+    added.expect(out=["the model is still anthropic/claude-sonnet-5.5 on openrouter"])
+    added.expect(out="to use anthropic: hermes model set anthropic:claude")
+
+
 def test_a_key_is_added_listed_and_removed(hermes: Hermes, store: AuthFile) -> None:
     assert hermes("add", "openrouter", "--api-key", KEY, "--label", "work").out == (
-        "added sk-o…cdef to openrouter as number 1 of 1\n"
+        "added sk-o…cdef to openrouter (key 1 of 1)\n"
+        "now using anthropic/claude-sonnet-5.5 on openrouter; to test it: hermes model test\n"
     )
     assert hermes("add", "openrouter", stdin=f"{OTHER}\n").code == 0
     assert store.path.stat().st_mode & 0o777 == 0o600
     listed = hermes("list").out.splitlines()
     assert listed[0] == "openrouter (fill_first)"
-    assert listed[1].startswith("  1  sk-o…cdef  key  ready  work, added by hand to ~/.hermes")
-    assert listed[2].startswith("  2  sk-o…3210  key  ready  added by hand")
+    assert listed[1].startswith("  1  sk-o…cdef  key  ready  work, added with `hermes auth` to ~/")
+    assert listed[2].startswith("  2  sk-o…3210  key  ready  added with `hermes auth`")
     assert hermes("remove", "openrouter", "work", "--yes").out == "removed work from openrouter\n"
     assert hermes("remove", "openrouter", "1", "--yes").code == 0
     assert store.read().get("credential_pool") == {}
@@ -210,7 +218,7 @@ class TestLogin:
         outcome = hermes("add", "shop").expect(
             out=f"Open   {server.url}/activate\nCode   ABCD-1234\n"
         )
-        assert outcome.out.endswith("logged in for shop\n")
+        assert "logged in for shop\nto use shop: hermes model set shop:MODEL\n" in outcome.out
         assert "access-1" not in outcome.out
         held = store.read()["providers"]["shop"]
         assert (held["access_token"], held["refresh_token"]) == ("access-1", "refresh-1")
@@ -251,6 +259,6 @@ class TestLogin:
 
     def test_key_can_be_added_to_a_login(self, hermes: Hermes, server: OAuthServer) -> None:
         hermes("add", "shop")
-        assert "as number 2 of 2" in hermes("add", "shop", "--api-key", KEY).out
+        assert "(key 2 of 2)" in hermes("add", "shop", "--api-key", KEY).out
         piped = hermes("add", "shop", "--type", "api-key", stdin=OTHER)
-        assert "as number 3 of 3" in piped.out
+        assert "(key 3 of 3)" in piped.out

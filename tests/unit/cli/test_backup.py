@@ -327,3 +327,24 @@ def test_a_finished_home_has_nothing_to_finish(full: Path) -> None:
     (full / ".import" / "new").mkdir(parents=True)
     assert finish_restore(Home(full)) is False
     assert not (full / ".import").exists()
+
+
+def test_a_backup_goes_to_the_home_and_not_to_the_current_folder(
+    hermes: Run, full: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "project"
+    (here / ".git").mkdir(parents=True)
+    monkeypatch.chdir(here)
+    hermes("backup").expect(out="~/.hermes/backups/hermes-backup-")
+    (made,) = (full / "backups").glob("hermes-backup-*.zip")
+    assert made.parent.stat().st_mode & 0o077 == 0
+    assert [each.name for each in here.iterdir()] == [".git"]
+    into_project = hermes("backup", "-o", "mine.zip")
+    into_project.expect(err="inside a git work tree and holds your keys")
+    with zipfile.ZipFile(here / "mine.zip") as archive:
+        assert not [name for name in archive.namelist() if "hermes-backup-" in name]
+
+
+def test_a_snapshot_of_a_fresh_home_says_what_it_would_hold(hermes: Run, hermes_home: Path) -> None:
+    say(hermes_home, "hello")
+    hermes("backup", "-q").expect(2, err=["there are none yet", "hermes backup"])

@@ -79,7 +79,7 @@ def test_a_job_is_made_shown_changed_and_removed(scene: Scene) -> None:
     assert scene.document("edit", "mail", "--clear-skills", "--model", "")["skills"] == []
     assert "paused mail" in scene.run("pause", "mail").out
     assert re.match(r"resumed mail \(\w+\); next in \dh", scene.run("resume", "mail").out)
-    assert "on the next tick" in scene.run("run", "mail").out
+    assert "on the next tick" in scene.run("run", "mail", "--queue").out
     assert "removed mail" in scene.run("remove", "mail").out
     assert scene.document("list") == []
 
@@ -191,7 +191,7 @@ def test_a_platform_must_be_set_up_and_know_where_to(scene: Scene) -> None:
 def test_creating_a_job_warns_when_no_process_runs_jobs(scene: Scene) -> None:
     made = scene.run("create", "every 2h", "x", "--name", "mail")
     assert "no process runs the jobs" in made.err
-    assert "to run it now: hermes cron tick" in scene.run("run", "mail").out
+    assert "to run it now: hermes cron tick" in scene.run("run", "mail", "--queue").out
     owner = new_owner()
     HeartbeatFile(scene.home.cron, "gateway").write(owner, time.time(), 60)
     assert scene.run("create", "every 2h", "y").err == ""

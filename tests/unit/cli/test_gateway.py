@@ -132,10 +132,16 @@ def test_a_service_needs_a_service_manager(hermes: Hermes) -> None:
 
 def test_the_platforms_of_this_hermes_are_found_without_their_libraries(hermes: Hermes) -> None:
     before = set(sys.modules)
-    done = hermes("setup").expect()
+    done = hermes("setup", "--non-interactive").expect()
     for name in ("telegram", "discord", "email", "webhook"):
         assert name in done.out
     assert not {"telegram", "discord", "imapclient", "starlette"} & (set(sys.modules) - before)
+
+
+def test_setup_without_a_terminal_says_why_nothing_was_asked(hermes: Hermes) -> None:
+    hermes("setup").expect(
+        2, out="telegram", err=["not a terminal", "hermes gateway setup telegram"]
+    )
 
 
 @pytest.mark.usefixtures("carrier")

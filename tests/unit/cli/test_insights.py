@@ -61,9 +61,27 @@ def test_the_page_shows_what_happened(used):
     code, out = hermes_insights(used)
     assert code == 0
     assert "(30 days)" in out.splitlines()[0]
-    assert "sessions   1\n" in out and "12,000 in, 9,000 of them cached; 1,500 out" in out
-    assert "cache hits 75% of what was read" in out and "cost       $0.7500" in out
+    assert "sessions    1\n" in out and "12,000 in, 9,000 of them cached; 1,500 out" in out
+    assert "cache hits  75% of the input" in out and "cost        $0.7500" in out
     assert "terminal" in out and "\x1b" not in out and "\x07" not in out
+
+
+def test_an_unknown_price_is_not_shown_as_zero(used):
+    async def call_unpriced():
+        store = open_store("", used.state_db)
+        await store.record_call("s", ModelCall(Usage(input=10), "own", "custom", None))
+        await store.record_call("s", ModelCall(Usage(input=10), "gpt", "p", None))
+        store.close()
+
+    asyncio.run(call_unpriced())
+    out = hermes_insights(used)[1]
+    assert "$0.7500, and 2 calls of unknown price" in out
+    own, gpt = (
+        next(line for line in out.splitlines() if line.startswith(f"  {name} "))
+        for name in ("own", "gpt")
+    )
+    assert own.endswith("10 price unknown") and gpt.endswith("9.0k $0.5000 + ?")
+    assert "$0.00" not in out
 
 
 def test_json_has_every_figure(used):
@@ -76,7 +94,7 @@ def test_json_has_every_figure(used):
 
 
 def test_another_source_is_empty(used):
-    assert "nothing was said" in hermes_insights(used, "--source", "telegram")[1]
+    assert "no messages" in hermes_insights(used, "--source", "telegram")[1]
 
 
 def test_days_that_make_no_sense_are_refused(used):

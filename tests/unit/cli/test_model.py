@@ -29,13 +29,28 @@ def saved(hermes_home: Path) -> Callable[[], dict]:
     return lambda: yaml.safe_load((hermes_home / "config.yaml").read_text())["model"]
 
 
+def test_the_price_of_a_model_at_an_own_endpoint_can_be_set(hermes):
+    hermes("model", "set", "custom:qwen3.5", "--base-url", "http://127.0.0.1:9/v1").expect()
+    hermes("model", "show").expect(out="price        unknown")
+    key = 'providers.custom.models."qwen3.5".price'
+    hermes("config", "set", key, "{input: 0.2, output: 0.8, cache_read: 0.05}").expect()
+    hermes("model", "show").expect(out="$0.2 in, $0.8 out per million tokens")
+
+
 def test_a_choice_is_saved_once_it_is_known_to_work(hermes: Run, saved, hermes_home: Path) -> None:
     hermes("model", "set", "groq:openai/gpt-oss-120b").expect(4, err="no key for Groq")
     assert not (hermes_home / "config.yaml").exists()
     hermes("auth", "add", "groq", "--api-key", "gsk_0000000000000000")
     done = hermes("model", "set", "groq:openai/gpt-oss-120b")
-    assert done.out == "openai/gpt-oss-120b on groq answers from now on\n"
+    assert done.out == "now using openai/gpt-oss-120b on groq\n"
     assert saved() == {"provider": "groq", "default": "openai/gpt-oss-120b"}
+
+
+def test_a_saved_embedded_model_is_found_again(hermes: Run, saved, own_model: Path) -> None:
+    for name, label in [("1.5b", "Qwen2.5-Coder 1.5B Instruct"), (str(own_model), own_model.stem)]:
+        hermes("model", "set", f"local:{name}").expect(out=label)
+        assert saved()["default"] == name
+        hermes("model", "show").expect(out=[f"{label} on local", "local, no cost"])
 
 
 def test_a_model_without_a_provider_keeps_the_one_in_use(hermes: Run, saved) -> None:
@@ -161,7 +176,7 @@ def test_the_list_shows_what_is_known_and_what_is_in_use(capsys):
     assert main(["local", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("* 0.5b")
-    assert "not fetched" in lines[0]
+    assert "not downloaded" in lines[0]
     assert lines[1].startswith("  1.5b")
 
 

@@ -18,7 +18,7 @@ def test_a_chain_is_built_shown_and_taken_down(hermes: Run, hermes_home: Path) -
     assert "no fallbacks" in hermes("fallback").out
     assert hermes("fallback", "add", "custom:one", *OWN).code == 0
     assert hermes("fallback", "add", "local:0.5b").code == 0
-    assert "is in the chain already" in hermes("fallback", "add", "custom:one", *OWN).out
+    assert "is already a fallback" in hermes("fallback", "add", "custom:one", *OWN).out
     assert saved(hermes_home)["fallback_providers"] == [
         {"provider": "custom", "model": "one", "base_url": "http://127.0.0.1:9/v1"},
         {"provider": "local", "model": "0.5b"},

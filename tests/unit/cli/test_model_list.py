@@ -175,8 +175,12 @@ def test_all_providers_with_a_key_are_asked(mine: Endpoint, hermes_home: Path, c
 
 
 def test_the_embedded_model_has_a_list_of_its_own(hermes_home: Path, capsys):
-    assert main(["models"]) == 2
-    assert "hermes local list" in capsys.readouterr().err
+    assert main(["models"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("* 0.5b ") and "1.5b" in shown.out
+    assert "hermes models PROVIDER" in shown.err
+    assert main(["models", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "0.5b"
 
 
 @pytest.mark.parametrize(("arguments", "words"), CASES["wrong arguments are refused in one line"])

@@ -35,7 +35,7 @@ def test_a_stranger_is_let_in_and_shut_out_again(hermes: Hermes, store: PairingS
     assert [(row["user_id"], row["state"]) for row in shown] == [("5", "approved")]
     assert hermes("revoke", "discord", "5").out == "5 is shut out of discord\n"
     assert not store.is_approved("discord", "5")
-    hermes("revoke", "discord", "5").expect(2, err="was not let in by a code")
+    hermes("revoke", "discord", "5").expect(2, err="was not approved by a code")
 
 
 def test_a_wrong_code_is_refused_and_counted(hermes: Hermes) -> None:

@@ -57,7 +57,7 @@ async def test_tools_are_switched_for_new_conversations(hermes_home: Path) -> No
 async def test_invalid_argument_is_a_usage_error(hermes_home: Path) -> None:
     command = resolve_command("/tools")
     assert command is not None
-    with pytest.raises(UsageError, match="invalid choice"):
+    with pytest.raises(UsageError, match="there is no action"):
         await subcommand_handlers(Home(hermes_home))["tools"](
             CommandCall(command, "wrong", NOWHERE)
         )

@@ -160,13 +160,40 @@ def found(hermes):
     return search
 
 
-def test_words_are_found_with_the_messages_around_them(hermes):
-    first, *rest = hermes("search", "zebra").out.splitlines()
-    assert first.startswith("20260102_bbbb  telegram  0s ago")
-    assert rest[0] == "  user: what is a >>>zebra<<<?"
-    assert rest[1] == "  assistant: a striped animal"
+def test_hits_are_listed_below_their_session_without_marks(hermes):
+    hermes.add("20260103_cccc", "zebra\n" * 300, "zebra again", "no stripes")
+    out = hermes("search", "zebra").out
+    assert [line[:13] for line in out.splitlines() if line[:1] == "2"] == [
+        "20260103_cccc",
+        "20260102_bbbb",
+    ]
+    assert out.count("\n\n") == 1
+    assert ">>>" not in out and "no stripes" not in out and "striped" not in out
+    assert out.count("  user: what is a zebra?\n") == 1
+    assert max(map(len, out.splitlines())) <= 200
     assert "what is a \x1b[1mzebra\x1b[0m?" in hermes("search", "zebra", typed="").out
     assert hermes("search", "hippopotamus")[:2] == (0, "nothing found\n")
+
+
+def test_titles_are_searched(hermes):
+    assert hermes("search", "PLAN").out.startswith("20260101_aaaa  cli  ")
+    (hit,) = hermes("search", "the plan", "--json").document
+    assert (hit["role"], hit["snippet"]) == ("title", "the plan")
+    assert hermes("search", "plan", "--source", "telegram").out == "nothing found\n"
+    assert hermes("search", "pl_n").out == "nothing found\n"
+
+
+def test_empty_sessions_are_listed_only_with_all(hermes):
+    hermes.add("20260104_empty")
+    hermes.add("20260104_branch", parent_session_id="20260101_aaaa")
+    assert "_empty" not in hermes("list").out and "_branch" in hermes("list").out
+    assert "_empty" in hermes("list", "--all").out
+
+
+def test_the_json_list_has_no_system_prompts(hermes):
+    hermes.add("20260104_long", "hi", system_prompt="x" * 5000)
+    assert "xxx" not in hermes("list", "--json").out
+    assert hermes("list", "--json").document[0]["id"] == "20260104_long"
 
 
 def test_a_search_can_be_narrowed(hermes, found):
@@ -212,12 +239,13 @@ UNPRICED = ModelCall(Usage(10, 5), model="small", provider="local", task="title_
 
 def test_tokens_and_cost_are_shown_for_each_kind_of_call(hermes):
     spend(hermes, "20260101_aaaa", PRICED, PRICED, UNPRICED)
-    head, big, small, total, _, note = hermes("usage").out.splitlines()
+    head, big, small, total, _, note, how = hermes("usage").out.splitlines()
     assert head.split()[:3] == ["task", "model", "provider"]
     assert big.split() == ["main", "big", "p", "2", "2,000", "400", "100", "$3.00"]
     assert small.split() == ["title_generation", "small", "local", "1", "10", "0", "5", "unknown"]
     assert total.split() == ["total", "3", "2,010", "400", "105", "$3.00+?"]
-    assert note == "the price of 1 call is not known"
+    assert note == "the price of 1 call is unknown; to set the price of a model:"
+    assert how.startswith("  hermes config set providers.ID.models.NAME.price ")
 
 
 def test_one_session_and_a_time_can_be_chosen(hermes):

@@ -157,7 +157,7 @@ def test_existing_sessions_are_refused_or_skipped(hermes, out):
     hermes("import", str(out)).expect(2, err=f"{out}:2: there is already a session 20260101_aaaa")
     assert "new" not in hermes.ids()
     outcome = hermes("import", str(out), "--skip-existing")
-    assert outcome.out == "imported 1 session, left out 1 that was there\n"
+    assert outcome.out == "imported 1 session, skipped 1 that existed already\n"
     assert "new" in hermes.ids()
     assert len(hermes("show", "the plan", "--json").document["messages"]) == 3
 

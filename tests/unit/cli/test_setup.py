@@ -76,6 +76,16 @@ def test_mistakes_are_one_clear_line_and_nothing_is_saved(
     assert not (hermes_home / "config.yaml").exists()
 
 
+def test_the_embedded_model_can_be_a_file_of_the_user(hermes, hermes_home, tmp_path):
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF and more")
+    outcome = hermes("setup", "model", typed=f"local\n{tmp_path}/none.gguf\n{own}\n")
+    outcome.expect(out="path of a .gguf file")
+    assert "there is no model" in outcome.out
+    assert settings(hermes_home)["model"] == {"provider": "local", "default": str(own)}
+    hermes("model", "show").expect(out="own on local")
+
+
 def test_enter_keeps_everything(hermes: Run, hermes_home: Path) -> None:
     hermes("setup", typed="\n" * 20).expect(out="on local")
     assert not (hermes_home / "config.yaml").exists()
@@ -90,7 +100,7 @@ def test_answers_are_saved_one_by_one(hermes: Run, hermes_home: Path) -> None:
 def test_an_answer_that_does_not_fit_is_asked_again(hermes: Run, hermes_home: Path) -> None:
     outcome = hermes("setup", "agent", typed="perhaps\n3\n\nlots\n12\n\n\n\n")
     assert settings(hermes_home) == {"approvals": {"mode": "deny"}, "agent": {"max_turns": 12}}
-    assert outcome.out.count("most model calls in one turn") == 2
+    assert outcome.out.count("maximum model calls per turn") == 2
 
 
 def test_tools_are_switched_until_enter(hermes: Run, hermes_home: Path) -> None:
@@ -102,7 +112,7 @@ def test_tools_are_switched_until_enter(hermes: Run, hermes_home: Path) -> None:
 
 
 def test_second_run_continues_where_the_first_was_stopped(hermes: Run, hermes_home: Path) -> None:
-    hermes("setup", typed="local\nn\n\n\n\x03").expect(
+    hermes("setup", typed="local\n0.5b\nn\n\n\n\x03").expect(
         130, err=["stopped; what you answered is saved", "hermes setup"]
     )
     assert settings(hermes_home)["model"]["provider"] == "local"

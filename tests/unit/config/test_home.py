@@ -1,5 +1,6 @@
 """Which home is in force, and what happens when it cannot be used."""
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -17,6 +18,7 @@ from hermes.config.home import (
     ensure_hermes_home,
     get_hermes_home,
     list_profiles,
+    unusable,
     use_home,
 )
 from hermes.config.loader import load
@@ -181,3 +183,9 @@ def test_a_home_that_may_not_be_written_is_one_clear_line(open_folder, as_ordina
         ensure_hermes_home(Home(root))
     with as_ordinary_user(), pytest.raises(ConfigError, match="permission denied"):
         ensure_hermes_home(Home(root / "deeper"))
+
+
+def test_a_read_only_home_names_the_next_step() -> None:
+    error = unusable(Path("/home/user/.hermes"), OSError(errno.EROFS, "Read-only file system"))
+    assert str(error) == "cannot use /home/user/.hermes: read-only file system"
+    assert "HERMES_HOME" in error.hint

@@ -115,6 +115,13 @@ async def test_the_text_for_a_chat_is_short_and_complete(diary):
     assert len(text.splitlines()) < 15
 
 
+async def test_cost_is_unknown_if_no_call_has_a_price(diary):
+    name = await diary.talk(NOW)
+    await diary.store.record_call(name, ModelCall(Usage(input=100), "own", "custom", None))
+    text = await insights_markdown(diary.store, 7, UTC, now=NOW)
+    assert "- Cost: price unknown\n" in text
+
+
 async def test_a_time_that_makes_no_sense_is_refused(diary):
     for days in (0, -3, 10**9):
         with pytest.raises(UsageError):

@@ -39,7 +39,7 @@ COMMAND = Command("auth", _overview, "")
     arg("provider", metavar="PROVIDER", help="a provider id, or custom:NAME"),
     arg("--type", choices=(API_KEY, OAUTH), help="a key, or a login in the browser"),
     arg("--api-key", metavar="KEY", help="the key"),
-    arg("--label", default="", metavar="NAME", help="what you call the key"),
+    arg("--label", default="", metavar="NAME", help="a name for the key"),
     flag("--import", dest="copy", help="copy the login of the Codex CLI"),
 )
 async def _add(args: Namespace, cli: Cli) -> None:
@@ -52,6 +52,7 @@ async def _add(args: Namespace, cli: Cli) -> None:
     wants_login = endpoint.login is not None and args.api_key is None
     if args.type == OAUTH or (args.type is None and wants_login) or args.copy:
         await _log_in(args, cli, auth, endpoint)
+        await _say_model(cli, endpoint)
         return
     key = args.api_key
     if key is None and cli.stdin.isatty():
@@ -67,9 +68,24 @@ async def _add(args: Namespace, cli: Cli) -> None:
     row = auth.pick(endpoint, name)
     if is_new:
         count = len(auth.rows(endpoint))
-        cli.say(f"added {row.key} to {endpoint.id} as number {row.index} of {count}")
+        cli.say(f"added {row.key} to {endpoint.id} (key {row.index} of {count})")
+        await _say_model(cli, endpoint)
     else:
         cli.say(f"{endpoint.id} has this key already: {row.source}; nothing was changed")
+
+
+async def _say_model(cli: Cli, endpoint: Endpoint) -> None:
+    """Say which model answers now that a provider has a key."""
+    from hermes.cli.commands.model import resolution_line, resolve_main_model  # loads all providers
+
+    main = (await resolve_main_model(Cli(cli.home, cli.stdin, cli.stdout, cli.stderr))).main
+    if main.provider == endpoint.id and not main.problem:
+        cli.say(f"now using {resolution_line(main, cli.paint)}; to test it: hermes model test")
+        return
+    if not main.problem:
+        cli.say(f"the model is still {resolution_line(main, cli.paint)}")
+    model = f"{endpoint.id}:{endpoint.default_model or 'MODEL'}"
+    cli.say(f"to use {endpoint.id}: hermes model set {model}")
 
 
 def check_key(text: str) -> str:
@@ -187,7 +203,7 @@ def _remove(args: Namespace, cli: Cli) -> None:
 
 @COMMAND.action(
     "reset",
-    "use resting keys again at once",
+    "use paused keys again now",
     arg("provider", nargs="?", metavar="PROVIDER"),
     flag("--all", help="of all providers"),
 )

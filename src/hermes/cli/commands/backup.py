@@ -7,9 +7,10 @@ from pathlib import Path
 from hermes import ops
 from hermes.cli.context import YES, Cli, Command, arg, flag
 from hermes.cli.output import progress_on
-from hermes.config.home import Home, tilde
+from hermes.config.home import Home, ensure_hermes_home, tilde
 from hermes.core.errors import UsageError
 from hermes.ops.backup import FULL, QUICK
+from hermes.ops.output_files import report_unusable
 from hermes.tools.checkpoints import (
     CheckpointOptions,
     Checkpoints,
@@ -39,15 +40,19 @@ async def run_backup(args: Namespace, cli: Cli) -> None:
         where, files, size = copied.path, len(copied.manifest.files), copied.bytes
         passed_over = copied.passed_over
         if cli.load().settings.store.url:
-            cli.note("note: sessions are on a PostgreSQL server, not in it; pg_dump copies those")
+            cli.note(
+                "note: sessions are on a PostgreSQL server and not included; copy them with pg_dump"
+            )
     cli.emit(
         {"path": str(where), "files": files, "bytes": size, "passed_over": passed_over},
         f"{many(files, 'file')} in {tilde(where)} ({human_size(size)})",
     )
     if not args.json:
         for name in passed_over:
-            cli.note(f"left out, it cannot be read or named: {safe(name)}")
-        cli.note(f"to bring it back: hermes import {tilde(where)}")
+            cli.note(f"not included, cannot be read or named: {safe(name)}")
+        if any((folder / ".git").exists() for folder in where.parents):
+            cli.note("warning: it is inside a git work tree and holds your keys: do not commit it")
+        cli.note(f"to restore it: hermes import {tilde(where)}")
 
 
 def output_file(asked: Path | None, home: Home, now: datetime) -> Path:
@@ -55,7 +60,10 @@ def output_file(asked: Path | None, home: Home, now: datetime) -> Path:
     profile = "" if home.is_default else f"{home.profile}-"
     name = f"hermes-backup-{profile}{now:%Y%m%d-%H%M%S}.zip"
     if asked is None:
-        return Path.cwd() / name
+        folder = ensure_hermes_home(home) / "backups"
+        with report_unusable(folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / name
     try:
         path = asked.expanduser().absolute()
     except RuntimeError as error:
@@ -102,7 +110,7 @@ async def run_import(args: Namespace, cli: Cli) -> None:
     )
     label = f", {safe(facts.label)}" if facts.label else ""
     cli.say(f"they are from {safe(facts.created)} (Hermes {safe(facts.hermes)}{label})")
-    cli.note("a Hermes that is running should be started anew")
+    cli.note("restart Hermes if it is running")
 
 
 async def _snapshot_replaced(cli: Cli, archive: ops.Archive) -> str:
@@ -169,7 +177,7 @@ async def _diff(args: Namespace, cli: Cli) -> None:
     "go back to a checkpoint",
     NUMBER,
     FILE,
-    flag("--force", help="also where you changed the same lines yourself"),
+    flag("--force", help="also undo lines that you changed yourself"),
 )
 async def _restore(args: Namespace, cli: Cli) -> int:
     checkpoints = _open_checkpoints(cli)
@@ -180,12 +188,12 @@ async def _restore(args: Namespace, cli: Cli) -> int:
     return 1 if done.kept else 0
 
 
-@CHECKPOINTS.action("prune", "drop old checkpoints and free their room")
+@CHECKPOINTS.action("prune", "delete old checkpoints and free their space")
 async def _prune(_args: Namespace, cli: Cli) -> None:
     cli.say(f"dropped {many(await _open_checkpoints(cli).prune(), 'checkpoint')}")
 
 
-@CHECKPOINTS.action("clear", "forget all checkpoints of this folder", YES)
+@CHECKPOINTS.action("clear", "delete all checkpoints of this folder", YES)
 async def _clear(_args: Namespace, cli: Cli) -> None:
     checkpoints = _open_checkpoints(cli)
     if not cli.confirm(f"Forget all checkpoints of {checkpoints.workspace}?"):

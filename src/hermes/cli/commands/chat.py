@@ -1,14 +1,16 @@
 """`hermes chat`: talk to the agent, or ask one thing."""
 
 import asyncio
-from argparse import Namespace
+import shlex
+from argparse import SUPPRESS, Namespace
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from hermes.cli.context import Cli, Command, arg, flag, repeated
 from hermes.config.environment import term_is_dumb
 from hermes.config.loader import Loaded
+from hermes.config.settings import PermissionMode
 from hermes.core.errors import UsageError
 
 
@@ -61,14 +63,23 @@ async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
 
 
 def _query(args: Namespace, cli: Cli) -> str | None:
-    """Return the question; None for a conversation. A trailing `-` stands for standard input."""
+    """Return the question to answer once; None for a conversation, which may have a first prompt.
+
+    A prompt is a question to answer once if the input or the output is not a terminal, or if the
+    options ask for it. A trailing `-` stands for standard input.
+    """
     query: str | None = args.query
+    if query is not None and args.prompt:
+        hint = f"quote it: hermes chat -q {shlex.quote(' '.join((query, *args.prompt)))}"
+        raise UsageError(f"unexpected argument {args.prompt[0]!r} after -q", hint=hint)
     if query is None:
-        if cli.stdin.isatty():
-            if args.json or not cli.stdout.isatty():
-                raise UsageError("a conversation needs a terminal", hint='hermes chat -q "…"')
+        if cli.interactive and not (args.prompt and (args.json or args.quiet)):
+            if args.json:
+                raise UsageError("--json needs a question", hint='hermes chat --json -q "…"')
             return None
-        query = "-"
+        if cli.stdin.isatty() and not args.prompt:
+            raise UsageError("a conversation needs a terminal", hint='hermes chat -q "…"')
+        query = " ".join(args.prompt) or "-"
     if query == "-" or query.endswith(" -"):
         query = query[:-1] + cli.stdin.read()
     if not query.strip():
@@ -87,39 +98,51 @@ def _overrides(args: Namespace) -> dict[str, Any]:
         "agent.max_turns": args.max_turns,
         "agent.save_trajectories": True if args.save_trajectories else None,
         "approvals.mode": "off" if args.yolo else None,
+        "approvals.permission_mode": args.permission_mode,
         "checkpoints.enabled": True if args.checkpoints else None,
         "hooks_auto_accept": True if args.accept_hooks else None,
     }
     return {key: value for key, value in given.items() if value is not None}
 
 
+PERMISSION_MODES = get_args(PermissionMode)
 CONTINUE_HELP = "continue the latest session, or the latest with this title"
 COMMAND = Command(
     "chat",
     run,
     "Talk to the agent. Without -q it is a conversation.",
+    arg("prompt", nargs="*", metavar="PROMPT", help="the first message of the conversation"),
     arg("-q", "--query", metavar="TEXT", help="ask this, print the answer and end"),
     arg("-m", "--model", metavar="NAME", help="model to use"),
     arg("--provider", metavar="ID", help="provider to use (openrouter, openai, custom, local, …)"),
-    arg("--base-url", metavar="URL", help="address of an OpenAI-compatible endpoint"),
+    arg("--base-url", metavar="URL", help="URL of an OpenAI-compatible endpoint"),
     arg("-r", "--resume", metavar="ID", help="continue this session (an id or a title)"),
     arg("-c", "--continue", dest="go_on", nargs="?", const="", metavar="TITLE", help=CONTINUE_HELP),
-    arg("-t", "--toolsets", metavar="NAMES", default="", help="with commas; -NAME leaves one out"),
-    repeated("-s", "--skills", metavar="NAMES", help="skills to load, with commas; repeatable"),
+    arg(
+        "-t",
+        "--toolsets",
+        metavar="NAMES",
+        default="",
+        help="toolsets to use, separated by commas; -NAME excludes one",
+    ),
+    repeated(
+        "-s", "--skills", metavar="NAMES", help="skills to load, separated by commas; repeatable"
+    ),
     repeated("--image", metavar="FILE", type=Path, help="a picture to ask about; repeatable"),
-    arg("--max-turns", type=int, metavar="N", help="most model calls in one turn"),
+    arg("--max-turns", type=int, metavar="N", help="maximum model calls per turn"),
     flag("-w", "--worktree", help="work in a new git worktree"),
     flag("--checkpoints", help="keep copies of files before they change"),
     flag("--yolo", help="run dangerous commands without asking"),
+    arg("--permission-mode", choices=PERMISSION_MODES, help="what is asked about at first"),
     flag("--accept-hooks", help="run the configured hooks without asking"),
-    flag("--ignore-rules", help="without AGENTS.md and the like, and without memory"),
+    flag("--ignore-rules", help="ignore AGENTS.md and similar files, and memory"),
     flag("--ignore-user-config", help="ignore config.yaml"),
-    flag("--pass-session-id", help="tell the agent the id of its session, as is always done"),
+    flag("--pass-session-id", help=SUPPRESS),  # always the case
     flag("--save-trajectories", help="write the conversation to a trajectory file here"),
     arg("--source", default="cli", metavar="NAME", help="label stored with a new session"),
     flag("-v", "--verbose", help="show thinking and results in full"),
     flag("-Q", "--quiet", help="print the final answer only"),
-    flag("--plain", help="lines only, for screen readers"),
-    flag("--tui", help="the full terminal, as is the default"),
+    flag("--plain", help="plain lines, for screen readers"),
+    flag("--tui", help=SUPPRESS),  # the default
     flag("--json", help="print every event as a JSON line"),
 )

@@ -70,7 +70,10 @@ def entries() -> Iterator[tuple[str, str]]:
                     yield key, text
     for option in own[:2]:
         yield f"{ROOT} {option}", "@profiles"
-    yield ROOT, " ".join(command.name for command in COMMANDS)
+    names = " ".join(command.name for command in COMMANDS)
+    yield ROOT, f"{names} help"
+    yield f"{ROOT} help", f"{names} --all"
+    yield f"{ROOT} help/", ""
 
 
 def _entries(parser: argparse.ArgumentParser, path: str) -> Iterator[tuple[str, str]]:

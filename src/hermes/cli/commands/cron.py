@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import tzinfo
 from math import ceil
@@ -189,17 +189,17 @@ JOB = arg("job", metavar="JOB")
 JOB_FIELDS = (
     arg("--schedule", dest="schedule_option", metavar="SCHEDULE", help="when"),
     arg("--prompt", dest="prompt_option", metavar="PROMPT", help="what to do"),
-    arg("--name", help="what it is called; else the beginning of the prompt"),
+    arg("--name", help="its name; default: the start of the prompt"),
     arg("--deliver", action="append", metavar="TARGET", help="local, telegram:CHAT, …; repeatable"),
-    arg("--repeat", type=int, metavar="N", help="how often in all; 0: no end"),
+    arg("--repeat", type=int, metavar="N", help="number of runs; 0: no limit"),
     arg("--workdir", metavar="FOLDER", help="where it works"),
     arg("--script", metavar="FILE", help="of scripts/, run before the prompt"),
-    arg("--model", metavar="[PROVIDER:]MODEL", help="another than in chats"),
+    arg("--model", metavar="[PROVIDER:]MODEL", help="the model, if not the usual one"),
     arg("--provider", metavar="NAME", help="of the model"),
     arg("--base-url", metavar="URL", help="of the provider"),
     arg("--context-from", action="append", metavar="JOB", help="give it that job's last result"),
-    arg("--toolsets", action="append", metavar="NAMES", help="these, no others"),
-    arg("--budget-usd", type=float, metavar="N", help="most that one run may cost"),
+    arg("--toolsets", action="append", metavar="NAMES", help="only these toolsets"),
+    arg("--budget-usd", type=float, metavar="N", help="spending limit of one run"),
 )
 """Options for the fields of a job; "" removes a value."""
 
@@ -228,7 +228,7 @@ def _add_positionals(parser: ArgumentParser) -> None:
 @COMMAND.action(
     "create",
     "create a job",
-    arg("--skill", action="append", metavar="NAME", help="loaded before it"),
+    arg("--skill", action="append", metavar="NAME", help="a skill to load first; repeatable"),
     *JOB_FIELDS,
     json=True,
     aliases=("add",),
@@ -273,16 +273,29 @@ async def _edit(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
     cli.emit(job, f"updated {job_label(job)}: {changed}{following and f'; next {following}'}")
 
 
-@COMMAND.action("run", "run a job once, in addition to its schedule", JOB, json=True)
-async def _run(args: Namespace, cli: Cli, context: CronCommandContext) -> None:
+@COMMAND.action(
+    "run",
+    "run a job now, in addition to its schedule",
+    JOB,
+    flag("--queue", help="do not wait: the next tick runs it"),
+    json=True,
+)
+async def _run(args: Namespace, cli: Cli, context: CronCommandContext) -> int:
     job, heartbeat = await context.service.run(args.job), context.heartbeat
+    if heartbeat is None and not args.queue:
+        ended = await _run_jobs(args, cli, lambda ticker: ticker.run_requested(job["id"]))
+        cli.emit({**job, "runs": ended}, [], empty="")
+        if not ended and not args.json:
+            cli.say(f"{job_label(job)} is running already; it will run again afterwards")
+        return 1 if any(run.state in TROUBLE for run in ended) else 0
     if heartbeat is None:
         start = "will run on the next tick; to run it now: hermes cron tick"
     elif context.loaded.settings.store.url:
         start = f"will run within {human_duration(heartbeat.every)}, in the {heartbeat.role}"
     else:
         start = f"is starting now, in the {heartbeat.role}"
-    cli.emit(job, f"{job_label(job)} {start}")
+    cli.emit(job, f"{job_label(job)} {start}; to see the result: hermes cron runs {job['id']}")
+    return 0
 
 
 def _add_change(name: str, summary: str, done: str) -> None:
@@ -308,6 +321,15 @@ _add_change("remove", "delete a job; its output files are kept", "removed")
     "tick", "run all due jobs and wait for them; exit code 1 if a run fails", json=True, needs=None
 )
 async def _tick(args: Namespace, cli: Cli) -> int:
+    ended = await _run_jobs(args, cli, cron.Ticker.drain)
+    cli.emit(ended, [], empty="nothing is due")
+    return 1 if any(run.state in TROUBLE for run in ended) else 0
+
+
+async def _run_jobs(
+    args: Namespace, cli: Cli, work: Callable[[cron.Ticker], Awaitable[None]]
+) -> list[Run]:
+    """Run jobs in this process and show them; return the runs that have ended."""
     ended: list[Run] = []
 
     def on_run(job: cron.Job, run: Run) -> None:
@@ -323,11 +345,10 @@ async def _tick(args: Namespace, cli: Cli) -> int:
         await extensions.settle()
         ticker = cron.Ticker.for_app(app, app.clock, outbox=offline_outbox(app), on_run=on_run)
         try:
-            await ticker.drain()
+            await work(ticker)
         finally:
             await ticker.close()
-    cli.emit(ended, [], empty="nothing is due")
-    return 1 if any(run.state in TROUBLE for run in ended) else 0
+    return ended
 
 
 def _format_tick_line(job: cron.Job, run: Run) -> str:

@@ -57,7 +57,7 @@ def report_platforms(cli: Cli) -> int:
     """
     state = process.wait_connected(cli.home.root)
     if state is None:
-        raise HermesError("the gateway ended, or does not say how it fares", hint=MORE)
+        raise HermesError("the gateway ended, or does not report its state", hint=MORE)
     paint = cli.paint
     for trouble in state.troubles:
         cli.say(paint("error", plain_line(trouble)))
@@ -133,7 +133,7 @@ def _start(args: Namespace, cli: Cli) -> int:
     "stop",
     "stop it; turns that run get some time to end",
     flag("--all", help="every gateway of yours"),
-    flag("--force", help="kill it when it does not end"),
+    flag("--force", help="kill it if it does not end"),
     SYSTEM,
 )
 def _stop(args: Namespace, cli: Cli) -> None:
@@ -154,7 +154,7 @@ def _stop(args: Namespace, cli: Cli) -> None:
 @COMMAND.action(
     "restart",
     "stop it and start it again",
-    flag("--force", help="kill it when it does not end"),
+    flag("--force", help="kill it if it does not end"),
     SYSTEM,
 )
 def _restart(args: Namespace, cli: Cli) -> int:
@@ -188,7 +188,7 @@ def _stop_process(found: process.GatewayProcess, cli: Cli, *, force: bool) -> No
     if not gone:
         raise HermesError(
             f"process {found.pid}, the gateway of {where}, did not end in {seconds:g} s",
-            hint="--force kills it; nothing is lost, what was cut short goes on at the next start",
+            hint="--force kills it; interrupted work continues at the next start",
         )
     cli.say(f"stopped process {found.pid}, the gateway of {where}")
 
@@ -336,7 +336,9 @@ UNASKED = (
     arg("platform", nargs="?", help="telegram, discord, …"),
     flag("--from-env", help="save the credentials the environment has"),
     flag("--from-stdin", help="read credentials as NAME=VALUE lines"),
-    arg("--allowed-users", metavar="IDS", help="who may write, with commas between; none: pairing"),
+    arg(
+        "--allowed-users", metavar="IDS", help="who may write, separated by commas; empty: pairing"
+    ),
     arg("--home-channel", metavar="CHAT", help="where results without a chat go"),
     flag("--more", help="also ask for rarely needed settings"),
     flag("--no-install", help="do not install missing libraries"),
@@ -350,8 +352,13 @@ def _setup(args: Namespace, cli: Cli) -> None:
             mark = "*" if is_configured(each, cli.load()) else " "
             cli.say(f" {mark}{number:>2}  {name:<{width}}  {each.label}")
         cli.say("  * is set up")
-        if args.non_interactive or not cli.interactive:
+        if args.non_interactive:
             return
+        if not cli.interactive:
+            hint = "name the platform, such as: hermes gateway setup telegram --from-env"
+            raise UsageError(
+                "nothing was set up: this is not a terminal, so it cannot ask", hint=hint
+            )
         answer = cli.ask("  platform, by number or name: ").strip()
         args.platform = pick_named(answer, list(known))
         if not args.platform:
@@ -451,7 +458,7 @@ def _ask(platform: PlatformManifest, cli: Cli, *, more: bool) -> None:
 def _ask_credential(credential: CredentialField, *, is_set: bool, cli: Cli) -> None:
     if credential.help:
         cli.say(f"  {credential.help}")
-    state = "is set" if is_set else "needed" if credential.required else "may be left out"
+    state = "is set" if is_set else "required" if credential.required else "optional"
     prompt = f"  {credential.label} [{state}]: "
     ask = cli.ask_secret if credential.secret else cli.ask
     if said := ask(prompt, hint=UNASKED).strip():
@@ -507,7 +514,7 @@ class PairingRow(msgspec.Struct, frozen=True):
 
 @PAIRING.action(
     "list",
-    "show who is let in and who waits",
+    "list approved users and open requests",
     arg("platform", nargs="?", help="only this one"),
     json=True,
 )
@@ -533,7 +540,7 @@ def _list_users(args: Namespace, cli: Cli) -> None:
 
 @PAIRING.action(
     "approve",
-    "let in the user who got this code",
+    "approve the user who got this code",
     arg("platform"),
     arg("code", help="as the user got it; letter case does not matter"),
     json=True,
@@ -558,7 +565,7 @@ def _create_invitation(args: Namespace, cli: Cli) -> None:
 
 @PAIRING.action(
     "revoke",
-    "shut out a user who was let in by a code",
+    "remove the approval of a user",
     arg("platform"),
     arg("user", help="the user's id, as `list` shows it"),
     json=True,
@@ -567,7 +574,7 @@ def _revoke(args: Namespace, cli: Cli) -> None:
     store, (platform,) = _open_pairing(args, cli)
     if not store.revoke(platform, args.user):
         hint = "`hermes pairing list` shows who was; users on a list are removed from the list"
-        raise UsageError(f"{args.user!r} was not let in by a code on {platform}", hint=hint)
+        raise UsageError(f"{args.user!r} was not approved by a code on {platform}", hint=hint)
     facts = {"platform": platform, "user_id": args.user, "revoked": True}
     cli.emit(facts, f"{plain_line(args.user)} is shut out of {platform}")
     if not args.json and cli.load().variable("GATEWAY_ALLOW_ALL_USERS"):
@@ -576,7 +583,7 @@ def _revoke(args: Namespace, cli: Cli) -> None:
 
 @PAIRING.action(
     "clear-pending",
-    "throw away the codes that wait",
+    "delete all open codes",
     arg("platform", nargs="?", help="only of this one"),
     json=True,
 )

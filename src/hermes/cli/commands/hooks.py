@@ -52,14 +52,14 @@ def _list(_args: Namespace, cli: Cli) -> None:
             "matcher": hook.pattern.pattern if hook.pattern else "",
             "command": hook.command,
             "timeout": hook.timeout,
-            "consent": approvals.find(hook.event, hook.command) is not None,
+            "approved": approvals.find(hook.event, hook.command) is not None,
         }
         for hook in hooks
     ]
 
     def line(hook: dict[str, Any]) -> str:
         mark, state = "✓", ""
-        if not (unasked or hook["consent"]):
+        if not (unasked or hook["approved"]):
             mark, state = "·", "  (not approved yet)"
         tools = f" [{hook['matcher']}]" if hook["matcher"] else ""
         return f"{mark} {hook['event']}{tools}  {hook['command']}{state}"

@@ -204,14 +204,14 @@ class ServerRow(msgspec.Struct, frozen=True):
     """Time of the last failed connection since the last success. `problems` has the reason."""
 
 
-@COMMAND.action("list", "show the servers and how they fare", json=True, aliases=("ls",))
+@COMMAND.action("list", "show the servers and their state", json=True, aliases=("ls",))
 def _list(_args: Namespace, cli: Cli) -> None:
     servers = cli.load().settings.mcp_servers
     rows = [_row(cli, name, settings) for name, settings in sorted(servers.items())]
     lines = []
     for row, line in zip(rows, table([_cells(cli, row) for row in rows]), strict=True):
         lines += [line, *(f"    {plain_line(problem)}" for problem in row.problems)]
-    empty = "no MCP servers yet; to add one: hermes mcp add NAME --command … or --url …"
+    empty = "no MCP servers yet; to add one: hermes mcp add NAME -- COMMAND … or --url …"
     cli.emit(rows, lines, empty=empty)
 
 
@@ -293,7 +293,7 @@ def _tool_lines(settings: McpServer, catalog: mcp.ServerCatalog) -> list[str]:
     offered = mcp.offered_tools(settings, catalog)
     rows = zip(catalog.tools, tool_rows(catalog.tools), strict=True)
     lines = [f"{'✓' if tool in offered else '·'} {line}" for tool, line in rows]
-    return lines + [f"✗ left out: {plain_line(problem)}" for problem in catalog.problems]
+    return lines + [f"✗ not available: {plain_line(problem)}" for problem in catalog.problems]
 
 
 # `hermes mcp test`: connect once and report each step.
@@ -377,9 +377,14 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 @COMMAND.action("remove", "remove a server", NAME, YES, aliases=("rm",))
 def _remove(args: Namespace, cli: Cli) -> None:
-    name = args.name
-    server_named(cli, name)
-    cli.require(f"Remove {name}?", "nothing was removed")
+    server_named(cli, args.name)
+    cli.require(f"Remove {args.name}?", "nothing was removed")
+    remove_server(cli, args.name)
+    cli.say(f"removed {args.name}")
+
+
+def remove_server(cli: Cli, name: str) -> None:
+    """Remove a server, its variables, login and cache, and the approvals of its tools."""
     before = read_document(cli.home.config_file).data
     edit.unset_value(cli.home, ("mcp_servers", name))
     after = read_document(cli.home.config_file).data
@@ -397,7 +402,6 @@ def _remove(args: Namespace, cli: Cli) -> None:
             edit.unset_value(cli.home, ("approvals", "rules", str(place)))
     catalog_cache(cli).drop(name)
     problem = run_logged(cli, logout(name, tokens_folder(cli)))
-    cli.say(f"removed {name}")
     if problem:
         cli.note(f"note: {problem}")
 

@@ -1,4 +1,4 @@
-"""`hermes mcp add`, `configure`, `login` and `logout`: add MCP servers and change them."""
+"""`hermes mcp add`, `import`, `configure`, `login` and `logout`: add and change MCP servers."""
 
 import asyncio
 import itertools
@@ -8,10 +8,11 @@ import shlex
 import shutil
 import sys
 import webbrowser
-from argparse import REMAINDER, BooleanOptionalAction, Namespace
+from argparse import REMAINDER, ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,16 +22,18 @@ from hermes.cli.commands.mcp import (
     REFERENCE,
     cached_or_probed_tools,
     catalog_cache,
+    describe_place,
     error_line,
     is_web_address,
     probe_server,
+    remove_server,
     run_logged,
     server_named,
     tokens_folder,
     tool_rows,
     variable_name,
 )
-from hermes.cli.context import Cli, OneOf, arg, flag, repeated
+from hermes.cli.context import YES, Cli, OneOf, arg, flag, repeated, table
 from hermes.cli.output import show_login_url
 from hermes.cli.session import split_names
 from hermes.config import edit
@@ -70,9 +73,12 @@ def parse_server_arguments(
 
     `read_token` returns the token for `--auth header`. Variables in `taken` are already in use.
     """
+    if not _NAME.fullmatch(args.name):
+        hint = "use letters, digits, -, _ and ., at most 32, for example: tickets"
+        raise UsageError(f"{args.name!r} cannot be the name of an MCP server", hint=hint)
     if bool(args.url) == bool(args.command):
-        hint = "hermes mcp add time --command uvx --args mcp-server-time"
-        raise UsageError("say either --url or --command", hint=hint)
+        hint = "hermes mcp add time -- uvx mcp-server-time"
+        raise UsageError("say either --url, or the command after --", hint=hint)
     secrets: dict[str, str] = {}
 
     def refer(name: str, value: str) -> str:
@@ -372,29 +378,36 @@ def _logout(args: Namespace, cli: Cli) -> None:
 LONGEST_TOKEN = 16_384
 
 
+def _take_program(parser: ArgumentParser) -> None:
+    parser.takes_program = True  # type: ignore[attr-defined] # it is a `cli.main.Parser`
+    parser.usage = "%(prog)s [OPTIONS] NAME [-- CMD [ARG ...]]"
+
+
 @COMMAND.action(
     "add",
     "add a server",
     arg("name", metavar="NAME", help="what you call it; its tools are mcp_NAME_…"),
     arg("--url", default="", metavar="URL", help="address of a server over HTTP"),
-    arg("--command", default="", metavar="CMD", help="program of a server here"),
+    arg("--command", default="", metavar="CMD", help="program of a server here, as after --"),
     arg("--args", nargs=REMAINDER, metavar="ARG", help="its arguments: all that follows"),
-    repeated("--env", metavar="K=V", help="a variable the program gets"),
+    repeated("-e", "--env", metavar="K=V", help="a variable the program gets"),
     repeated("--header", metavar="K=V", help="a header sent to the url"),
     arg("--auth", choices=(OAUTH, HEADER), help="OAuth, or a token, asked for or read from stdin"),
     arg("--transport", choices=("http", "sse"), help="else it is found out"),
-    flag("--no-test", help="do not connect, just write it down"),
+    flag("--no-test", help="do not connect, just add it"),
+    setup=_take_program,
 )
 def _add(args: Namespace, cli: Cli) -> None:
     name = args.name
-    if not _NAME.fullmatch(name):
-        hint = "use letters, digits, -, _ and ., at most 32, for example: tickets"
-        raise UsageError(f"{name!r} cannot be the name of an MCP server", hint=hint)
+    if args.program:
+        if args.command:
+            raise UsageError("say the command once: after -- or with --command")
+        args.command, *args.args = args.program
     if name in cli.load().settings.mcp_servers:
         hint = f"`hermes mcp configure {name}` changes it, `hermes mcp remove {name}` removes it"
         raise UsageError(f"there is an MCP server {name} already", hint=hint)
     given = parse_server_arguments(args, lambda: _token(cli, name), cli.load().saved.keys())
-    settings = _expand_settings(cli, given)
+    settings = _expand_settings(cli, name, given)
     waits = args.auth == OAUTH and not cli.interactive
     found = None
     if not args.no_test and not waits:
@@ -422,7 +435,7 @@ def _token(cli: Cli, name: str) -> str:
     return token
 
 
-def _expand_settings(cli: Cli, given: ServerArguments) -> McpServer:
+def _expand_settings(cli: Cli, name: str, given: ServerArguments) -> McpServer:
     """Return the settings with variables expanded, as they will be loaded."""
     saved = {name: value for name, value in cli.load().saved.items() if value}
     known = {**variables(), **saved, **given.variables}
@@ -430,7 +443,7 @@ def _expand_settings(cli: Cli, given: ServerArguments) -> McpServer:
     for block in ("env", "headers"):
         for value in settings.get(block, {}).values():
             if "${" in value:
-                cli.note(f"note: {plain_line(value)} is not set yet")
+                cli.note(f"note: {name}: {plain_line(value)} is not set yet")
     return msgspec.convert(settings, McpServer)
 
 
@@ -446,7 +459,7 @@ def _probe_before_adding(cli: Cli, name: str, settings: McpServer) -> ProbeResul
         # After a login, a thread may still read stdin and would swallow the answer.
         if cli.interactive and settings.auth != OAUTH:
             cli.say(f"✗ {words}")
-            if cli.confirm("Add it all the same?"):
+            if cli.confirm("Add it anyway?"):
                 return None
         catalog_cache(cli).drop(name)
         raise UsageError(
@@ -463,6 +476,110 @@ def _show(cli: Cli, name: str, found: ProbeResult) -> None:
     for line in tool_rows(found.tools) if found.tools else ():
         cli.say(f"  {line}")
     for problem in found.problems:
-        cli.say(f"  left out: {plain_line(problem)}")
+        cli.say(f"  not available: {plain_line(problem)}")
     if any(not tool.read_only for tool in found.tools):
         cli.say("You are asked before a tool runs that does more than read.")
+
+
+# `hermes mcp import`: the servers of another program's settings.
+
+_DEFAULT = re.compile(r"\$\{(\w+):-([^}]*)\}")
+
+
+class ImportedServer(msgspec.Struct):
+    """A server as `.mcp.json` and `claude_desktop_config.json` describe it."""
+
+    command: str = ""
+    args: list[str] = []
+    env: dict[str, str] = {}
+    url: str = ""
+    type: Literal["stdio", "http", "streamable-http", "sse", ""] = ""
+    headers: dict[str, str] = {}
+    disabled: bool = False
+
+
+class ServersFile(msgspec.Struct):
+    mcp_servers: dict[str, Any] = msgspec.field(name="mcpServers")
+
+
+@COMMAND.action(
+    "import",
+    "add the servers of .mcp.json or claude_desktop_config.json",
+    arg("file", metavar="FILE", type=Path),
+    flag("--replace", help="replace servers that have the same name"),
+    YES,
+)
+def _import(args: Namespace, cli: Cli) -> int:
+    found = _read_servers(args.file)
+    existing, taken = cli.load().settings.mcp_servers, set(cli.load().saved)
+    wanted: dict[str, ServerArguments] = {}
+    rows, problems = [], []
+    for name, data in found.items():
+        shown = plain_line(name)
+        if name in existing and not args.replace:
+            problems.append(f"{shown}: there is a server of this name; --replace replaces it")
+            continue
+        try:
+            given = _imported_arguments(name, data, taken)
+            settings = _expand_settings(cli, shown, given)
+        except (UsageError, msgspec.ValidationError) as error:
+            problems.append(f"{shown}: {plain_line(str(error))}")
+            continue
+        wanted[name] = given
+        taken |= given.variables.keys()
+        secrets = ", ".join(map(plain_line, (*settings.env, *settings.headers)))
+        replaces = "replaces the present one" if name in existing else ""
+        rows.append((shown, describe_place(cli, settings), secrets, replaces))
+    for line in table(rows) if rows else ():
+        cli.say(line)
+    for problem in problems:
+        cli.note(f"not added: {problem}")
+    if not wanted:
+        raise UsageError(f"there is nothing to add from {args.file}")
+    cli.require(f"Add {many(len(wanted), 'server')}?", "nothing was added")
+    for name, given in wanted.items():
+        if name in existing:
+            remove_server(cli, name)
+        for key, value in given.variables.items():
+            edit.set_variable(cli.home, key, value)
+        edit.set_value(cli.home, ("mcp_servers", name), given.settings)
+    cli.say(f"added {', '.join(wanted)} to {tilde(cli.home.config_file)}")
+    cli.say(f"to test one: hermes mcp test {next(iter(wanted))}")
+    return 1 if problems else 0
+
+
+def _read_servers(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=ServersFile).mcp_servers
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        hint = "it is a JSON file with an object `mcpServers`, such as .mcp.json"
+        raise UsageError(f"cannot read {path}: {error}", hint=hint) from None
+
+
+def _imported_arguments(name: str, data: Any, taken: Collection[str]) -> ServerArguments:
+    """Convert a server as `hermes mcp add` does. Raises `UsageError` or `ValidationError`.
+
+    `${NAME:-default}` becomes the default, unless the variable is set.
+    """
+
+    def resolve(match: re.Match[str]) -> str:
+        return f"${{{match[1]}}}" if variable(match[1]) else match[2]
+
+    text = _DEFAULT.sub(resolve, msgspec.json.encode(data).decode())
+    server = msgspec.json.decode(text, type=ImportedServer)
+    args = Namespace(
+        name=name,
+        url=server.url,
+        command=server.command,
+        args=server.args,
+        env=[f"{key}={value}" for key, value in server.env.items()],
+        header=[f"{key}={value}" for key, value in server.headers.items()],
+        auth=None,
+        transport="sse" if server.type == "sse" else None,
+    )
+    given = parse_server_arguments(args, str, taken)
+    if server.disabled:
+        given.settings["enabled"] = False
+    return given

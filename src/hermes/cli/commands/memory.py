@@ -454,7 +454,7 @@ def _edit_entry(args: Namespace, cli: Cli) -> None:
 
 @COMMAND.action(
     "forget",
-    "delete one thing that is remembered, for good",
+    "delete one memory permanently",
     arg("text", nargs="+", metavar="TEXT", help="a part that nothing else has, or an id"),
     PLACE,
     arg("--user", default="", metavar="ID", help="whose notes and facts (yours)"),

@@ -210,7 +210,7 @@ def _choose_provider(cli: Cli) -> str:
         first.setdefault(info.name, info)
     for info in first.values():
         if info.problem:
-            cli.note(f"{info.name} is left out: {info.problem}")
+            cli.note(f"{info.name} is not used: {info.problem}")
     offers = [info for info in first.values() if not info.problem]
     names = [info.name for info in offers]
     if not cli.interactive:
@@ -261,7 +261,7 @@ USER = "hermes-memory-test"  #: A separate user, so that the test does not touch
 @PROVIDER_ACTIONS.action(
     "test",
     "try the provider out, step by step, with time limits",
-    arg("name", nargs="?", default="", metavar="NAME", help="without it: the one in use"),
+    arg("name", nargs="?", default="", metavar="NAME", help="default: the current model"),
 )
 def _test(args: Namespace, cli: Cli) -> int:
     name = args.name or cli.load().settings.memory.provider

@@ -4,7 +4,6 @@ import argparse
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -20,7 +19,7 @@ from hermes.app import (
     trial_budget,
 )
 from hermes.cli.context import YES, Cli, Command, ProgressLine, arg, flag
-from hermes.cli.output import pick_named
+from hermes.cli.output import has_picker, pick_named
 from hermes.config import edit
 from hermes.config.home import tilde
 from hermes.config.loader import Loaded
@@ -34,6 +33,7 @@ from hermes.providers.local import (
     local_models,
     resolve_weights,
     sha256_of,
+    weights_name,
 )
 from hermes.tui import Paint
 from hermes.util.concurrency import SystemClock
@@ -70,31 +70,74 @@ class ModelWizard:
 
     async def model_of(self, provider: str) -> str:
         """Let the user choose a model of a provider; return "" for none."""
+        if provider == RESOLVER_LOCAL:
+            return await self._embedded_model()
         return await self.model_at(self._providers.lister.target(provider, None))
+
+    async def _embedded_model(self) -> str:
+        """Let the user choose an embedded model, or give the path or URL of a GGUF file."""
+        folder = self._cli.home.models
+        models = local_models(folder)
+        states = [
+            f"{one.label} ({'downloaded' if one.fetched else f'downloads {human_size(one.size)}'})"
+            for one in models
+        ]
+        if has_picker(self._cli):
+            from hermes.tui import PickerItem, pick  # loads the terminal interface
+
+            items = [
+                PickerItem(one.name, state, one.name)
+                for one, state in zip(models, states, strict=True)
+            ]
+            items.append(PickerItem("another", "the path of a .gguf file", ""))
+            chosen = await pick("Which model?", items, stdout=self._cli.stdout)
+            if chosen is None or chosen:
+                return chosen or ""
+        for number, (one, state) in enumerate(zip(models, states, strict=True), start=1):
+            self._cli.say(f"{number:>3}  {one.name:<12} {state}")
+        while True:
+            question = "model (number, name, or path of a .gguf file; Enter for none): "
+            said = pick_named(self._cli.ask(question).strip(), [one.name for one in models])
+            try:
+                return said and weights_name(resolve_weights(said, folder), folder)
+            except UsageError as error:
+                self._cli.say(str(error))
 
     async def model_at(self, target: Target) -> str:
         """Let the user choose a model at an address; return "" for none."""
         found = await self._providers.lister.models(target, ModelFilter())
         if found.note:
             self._cli.note(found.note)
-        return self._pick_model([one.facts.id for one in found.models])
+        names = [one.facts.id for one in found.models]
+        if not names or not has_picker(self._cli):
+            return self._ask_model(names)
+        from hermes.tui import PickerItem, pick  # loads the terminal interface
 
-    def _pick_model(self, models: Sequence[str]) -> str:
-        """Read a number, a name, or words that filter the list."""
+        items = [PickerItem(name, "", name) for name in names]
+        items.append(PickerItem("another", "a name that is not in this list", ""))
+        chosen = await pick("Which model?", items, stdout=self._cli.stdout)
+        if chosen == "":
+            return self._cli.ask("model: ").strip()
+        return chosen or ""
+
+    def _ask_model(self, models: Sequence[str]) -> str:
+        """Read a number, a name, or words that filter the list. Enter takes the only model."""
         shown = list(models)
         while True:
             for number, name in enumerate(shown[:SHOWN], start=1):
                 self._cli.say(f"{number:>3}  {name}")
             if len(shown) > SHOWN:
                 self._cli.say(f"     … and {many(len(shown) - SHOWN, 'more model')}")
-            said = self._cli.ask("model (number, name, or words to look for): ").strip()
-            said = pick_named(said, shown[:SHOWN])
+            only = shown[0] if len(shown) == 1 else ""
+            enter = f"Enter takes {only}" if only else "Enter for none"
+            question = f"model (number, name, or words to search for; {enter}): "
+            said = pick_named(self._cli.ask(question).strip() or only, shown[:SHOWN])
             if not said or said in models or not models:
                 return said
             narrowed = [name for name in models if all(w in name for w in said.lower().split())]
             if not narrowed:
                 self._cli.say(f"no model of the list has {said!r} in its name")
-                if self._cli.confirm(f"use {said} all the same?"):
+                if self._cli.confirm(f"use {said} anyway?"):
                     return said
             shown = narrowed or list(models)
 
@@ -116,7 +159,8 @@ def resolution_lines(resolution: ops.Resolution, paint: Paint) -> Iterator[str]:
     for number, key in enumerate(main.keys):
         yield format_fact("" if number else "key", f"{key.key}  {paint('dim', key.source)}")
     yield format_fact("context", f"{main.context_length:,} tokens")
-    yield format_fact("price", price_text(main.price))
+    is_local = main.provider == RESOLVER_LOCAL
+    yield format_fact("price", "local, no cost" if is_local else price_text(main.price))
     for number, other in enumerate(resolution.also):
         yield format_fact("" if number else "also set up", f"{other.provider} ({other.why})")
 
@@ -130,11 +174,11 @@ def resolution_line(found: ops.Resolved, paint: Paint) -> str:
 
 def price_text(price: Price | None) -> str:
     if price is None:
-        return "not known"
+        return "unknown"
     if price.input == price.output == 0:
         return "free"
     dated = f", as of {price.date}" if price.date else ""
-    return f"${price.input:g} in, ${price.output:g} out for a million tokens{dated}"
+    return f"${price.input:g} in, ${price.output:g} out per million tokens{dated}"
 
 
 def _model_label(found: ops.Resolved) -> str:
@@ -159,9 +203,11 @@ async def _choose(args: Namespace, cli: Cli, providers: Providers) -> int:
         code: int = await _show(args, cli, providers)
         return code
     text = await ModelWizard(cli, providers).choose()
-    if text:
-        _use(text, "", cli, providers)
-    return 0 if text else 1
+    if not text:
+        cli.say("no model chosen: nothing was changed")
+        return 1
+    _use(text, "", cli, providers)
+    return 0
 
 
 MODEL = Command("model", _choose, "Show and choose the model that answers.", needs=open_providers)
@@ -178,7 +224,7 @@ async def _show(_args: Namespace, cli: Cli, providers: Providers) -> int:
     "set",
     "use another model from now on",
     arg("model", metavar="MODEL", help="a model, an alias, or provider:model"),
-    arg("--base-url", metavar="URL", help="address of an endpoint of your own"),
+    arg("--base-url", metavar="URL", help="URL of your own endpoint"),
 )
 async def _set(args: Namespace, cli: Cli, providers: Providers) -> None:
     _use(args.model, args.base_url or "", cli, providers)
@@ -191,7 +237,7 @@ def _use(text: str, base_url: str, cli: Cli, providers: Providers) -> None:
         choice = msgspec.structs.replace(choice, base_url=base_url, base_url_source="--base-url")
     target = providers.known_target(choice)
     save_choice(cli.home, choice, target)
-    cli.say(f"{target.model} on {target.provider} answers from now on")
+    cli.say(f"now using {target.model} on {target.provider}")
     cli.note(f"saved in {tilde(cli.home.config_file)}; to try it out: hermes model test")
     if doubt := providers.doubt(target):
         cli.note(f"note: {doubt}")
@@ -209,8 +255,8 @@ def _current(providers: Providers, *, needed: bool = False) -> Target | None:
 
 @MODEL.action(
     "test",
-    "try a model out: tiny calls that say what works",
-    arg("model", metavar="MODEL", nargs="?", help="without it: the one in use"),
+    "test a model with a few tiny calls",
+    arg("model", metavar="MODEL", nargs="?", help="default: the current model"),
     json=True,
 )
 async def _test(args: Namespace, cli: Cli, providers: Providers) -> int:
@@ -239,7 +285,7 @@ async def _test(args: Namespace, cli: Cli, providers: Providers) -> int:
 FALLBACK = Command("fallback", default="list", needs=open_providers)
 
 
-@FALLBACK.action("list", "show the chain, and what of it can be used now", json=True)
+@FALLBACK.action("list", "show the fallbacks and whether they are usable", json=True)
 async def _list(_args: Namespace, cli: Cli, providers: Providers) -> None:
     chain = ops.whole_resolution(cli.load(), providers).fallbacks
     lines = []
@@ -251,9 +297,9 @@ async def _list(_args: Namespace, cli: Cli, providers: Providers) -> None:
 
 @FALLBACK.action(
     "add",
-    "add a model at the end of the chain",
+    "add a model at the end of the list",
     arg("model", metavar="MODEL", help="provider:model, or an alias"),
-    arg("--base-url", default="", metavar="URL", help="address of its endpoint"),
+    arg("--base-url", default="", metavar="URL", help="URL of its endpoint"),
     arg("--key-env", default="", metavar="NAME", help="the variable that holds its key"),
 )
 async def _add(args: Namespace, cli: Cli, providers: Providers) -> None:
@@ -270,15 +316,15 @@ async def _add(args: Namespace, cli: Cli, providers: Providers) -> None:
     entry = {"provider": target.provider, "model": choice.model or target.model, **given}
     main = providers.main_choice()
     is_new = ops.add_fallback(cli.home, entry)
-    state = "answers when those before it cannot" if is_new else "is in the chain already"
+    state = "is used when the models before it fail" if is_new else "is already a fallback"
     cli.say(f"{target.model} on {target.provider} {state}")
     if (main.provider, main.model) == (target.provider, target.model):
-        cli.note("note: it is the model that answers first, too")
+        cli.note("note: it is also the first model")
 
 
 @FALLBACK.action(
     "remove",
-    "take a model out of the chain",
+    "remove a model from the list",
     arg("which", metavar="WHICH", help="its number in the list, or its name"),
     needs=None,
 )
@@ -287,7 +333,7 @@ def _remove(args: Namespace, cli: Cli) -> None:
     cli.say(f"removed {gone.get('model', '?')} on {gone.get('provider', '?')}")
 
 
-@FALLBACK.action("clear", "take all of them out", YES, needs=None)
+@FALLBACK.action("clear", "remove all of them", YES, needs=None)
 def _clear(_args: Namespace, cli: Cli) -> None:
     cli.require("Remove all fallbacks?", "nothing was removed")
     cli.say("removed all fallbacks" if ops.clear_fallbacks(cli.home) else "there were none")
@@ -316,6 +362,11 @@ async def run_models(args: Namespace, cli: Cli) -> int:
     async with open_providers(cli) as parts:
         lister = ModelLister(parts.resolver, parts.known, parts.keyring, parts.client)
         current = _current(parts, needed=not (provider or args.all))
+        shown = (provider or (current.provider if current else "")) if not args.all else ""
+        if shown == RESOLVER_LOCAL:
+            _list_local(args, cli)
+            cli.note("these are embedded models; for others: hermes models PROVIDER")
+            return 0
         for target in _targets(lister, cli, provider, current, every=args.all):
             used = current is not None and current.provider == target.provider
             in_use = current.model if current is not None and used else ""
@@ -330,10 +381,8 @@ def _targets(
 ) -> Iterator[Target]:
     if not every:
         target = lister.target(provider, current) if provider else current
-        if target is None or target.provider == RESOLVER_LOCAL:
-            hint = "`hermes local list` shows the embedded ones; `hermes models PROVIDER` others"
-            raise UsageError("the embedded model is in use, which has no list", hint=hint)
-        yield target
+        if target is not None:
+            yield target
         return
     names = lister.with_keys()
     if current is not None and current.provider not in (RESOLVER_LOCAL, *names):
@@ -421,16 +470,22 @@ MODELS = Command(
     "models",
     run_models,
     "List models with their context window, price and abilities.",
-    arg("words", nargs="*", metavar="PROVIDER WORDS", help="a provider, then words of the name"),
-    arg("--context", type=_tokens, default=0, metavar="N", help="with room for N tokens (200k)"),
-    arg("--max-price", type=float, metavar="N", help="for at most N dollars a million tokens"),
+    arg("words", nargs="*", metavar="PROVIDER WORDS", help="a provider, then words in the name"),
+    arg(
+        "--context",
+        type=_tokens,
+        default=0,
+        metavar="N",
+        help="only with a context of N tokens (200k)",
+    ),
+    arg("--max-price", type=float, metavar="N", help="only up to N dollars per million tokens"),
     arg("--limit", type=int, default=50, metavar="N", help="show N of each provider (50); 0: all"),
-    flag("--images", help="only those that see images"),
-    flag("--tools", help="only those that can use tools"),
-    flag("--reasoning", help="only those that think"),
-    flag("--free", help="only those that cost nothing"),
-    flag("--all", help="of every provider with a key"),
-    flag("--refresh", help="ask the provider now"),
+    flag("--images", help="only models that read images"),
+    flag("--tools", help="only models that can use tools"),
+    flag("--reasoning", help="only models with reasoning"),
+    flag("--free", help="only free models"),
+    flag("--all", help="all providers with a key"),
+    flag("--refresh", help="fetch the list again"),
     json=True,
 )
 
@@ -442,8 +497,8 @@ LOCAL = Command("local")
 
 @LOCAL.action(
     "pull",
-    "fetch weights (an id or an address)",
-    arg("model", nargs="?", help="0.5b, 1.5b or the address of a GGUF file"),
+    "download weights (an id or a URL)",
+    arg("model", nargs="?", help="0.5b, 1.5b or the URL of a GGUF file"),
 )
 async def _pull(args: Namespace, cli: Cli) -> None:
     name = args.model or cli.load().settings.local.model
@@ -456,14 +511,14 @@ async def _pull(args: Namespace, cli: Cli) -> None:
         cli.note(f"to use it: hermes local use {weights.id}")
 
 
-@LOCAL.action("list", "show what there is", json=True)
+@LOCAL.action("list", "list the embedded models", json=True)
 def _list_local(_args: Namespace, cli: Cli) -> None:
     chosen = cli.load().settings.local.model
     facts, lines = [], []
     for model in local_models(cli.home.models):
         in_use = _is_name_of(chosen, model)
         facts.append({**msgspec.to_builtins(model, enc_hook=str), "in_use": in_use})
-        state = str(model.path) if model.fetched else "not fetched"
+        state = str(model.path) if model.fetched else "not downloaded"
         size = f"{human_size(model.size):>9}"
         lines.append(f"{' *'[in_use]} {model.name:<12} {size}  {model.label}  ({state})")
     if not any(each["in_use"] for each in facts):
@@ -474,15 +529,13 @@ def _list_local(_args: Namespace, cli: Cli) -> None:
 @LOCAL.action("use", "choose the model (an id, a file or a path)", arg("model"))
 def _use_local(args: Namespace, cli: Cli) -> None:
     weights = resolve_weights(args.model, cli.home.models)
-    path = Path(weights.file)
-    name = str(path) if path.is_absolute() and path.parent != cli.home.models else weights.id
-    edit.set_value(cli.home, ("local", "model"), name)
+    edit.set_value(cli.home, ("local", "model"), weights_name(weights, cli.home.models))
     cli.say(f"the embedded model is now {weights.label}")
     if not (cli.home.models / weights.file).is_file():
-        cli.note(f"it is fetched when it is first needed, or now: hermes local pull {weights.id}")
+        cli.note(f"it is downloaded at first use, or now: hermes local pull {weights.id}")
 
 
-@LOCAL.action("rm", "delete fetched weights", arg("model"), YES)
+@LOCAL.action("rm", "delete downloaded weights", arg("model"), YES)
 def _remove_local(args: Namespace, cli: Cli) -> None:
     model = next((m for m in local_models(cli.home.models) if _is_name_of(args.model, m)), None)
     if model is None or not model.fetched:

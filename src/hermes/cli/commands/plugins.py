@@ -172,7 +172,7 @@ WARNING = "A plugin is a program: once enabled, it runs with all your rights."
 def _menu(args: Namespace, cli: Cli) -> None:
     """Show the menu until the user enters an empty line."""
     if not cli.interactive:
-        cli.say(args.format_help().rstrip())
+        cli.say(args.selected_parser.format_help().rstrip())
         return
     while True:
         rows = plugin_rows(cli)

@@ -1,20 +1,23 @@
 """`hermes sessions`: list, read, search, change, export and clean up past conversations."""
 
 import asyncio
+import re
 import shutil
 import time
 from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hermes import ops
 from hermes.app import opened_store, store_exists
 from hermes.cli.context import YES, Cli, Command, CommandEnded, arg, flag, repeated, table
 from hermes.cli.main import run_hermes
-from hermes.cli.output import DAY, SESSION, age, ago, limit, progress_on, since, until
+from hermes.cli.output import DAY, SESSION, age, ago, has_picker, limit, progress_on, since, until
 from hermes.core.errors import SessionNotFound, UsageError
 from hermes.core.messages import Assistant, Message, ToolResult, to_dict
 from hermes.core.model import Usage
@@ -93,7 +96,7 @@ def session_label(info: SessionInfo) -> str:
 
 
 COMMAND = Command("sessions", needs=existing_store)
-SOURCE = arg("--source", default="", help="only those of cli, telegram, …")
+SOURCE = arg("--source", default="", help="only sessions of cli, telegram, …")
 SINCE = arg("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
 
 
@@ -106,11 +109,11 @@ SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
 
 @COMMAND.action(
     "list",
-    "the newest sessions",
+    "list the newest sessions",
     SOURCE,
     limit(20),
-    flag("--archived", help="the archived ones instead"),
-    flag("--all", help="archived ones and those made by programs too"),
+    flag("--archived", help="only archived sessions"),
+    flag("--all", help="also archived and empty ones, and those made by programs"),
     json=True,
     needs=store_or_empty(),
 )
@@ -119,20 +122,26 @@ async def _list(args: Namespace, cli: Cli, store: SessionStore) -> None:
     which = SessionFilter(
         sources=(args.source,) if args.source else (),
         exclude_sources=hidden,
+        has_messages=not args.all,
         archived=None if args.all else args.archived,
         limit=args.limit,
     )
     empty = "no such sessions" if args.source or args.archived else "no sessions yet"
     width = shutil.get_terminal_size().columns if cli.stdout.isatty() else 200
     infos = await store.sessions(which)
+    if args.json:  # without the system prompt, which is long and nearly the same in each
+        for facts in (listed := msgspec.to_builtins(infos)):
+            del facts["system_prompt"]
+        cli.json(listed)
+        return
     cli.emit(infos, line=lambda info: session_line(info, width), empty=empty)
 
 
 @COMMAND.action(
     "show",
-    "one conversation",
+    "show a conversation",
     SESSION,
-    flag("--log", help="undone and compacted messages too"),
+    flag("--log", help="also undone and compacted messages"),
     json=True,
 )
 async def _show_session(args: Namespace, cli: Cli, store: SessionStore) -> None:
@@ -169,7 +178,9 @@ def _paragraphs(message: Message) -> Iterator[str]:
             yield f"[call of {plain_line(call.name)}] {plain(call.arguments)}"
 
 
-@COMMAND.action("tree", "where a session came from and what came of it", SESSION, json=True)
+@COMMAND.action(
+    "tree", "show the sessions a session continues, and those that continue it", SESSION, json=True
+)
 async def _tree(args: Namespace, cli: Cli, store: SessionStore) -> None:
     info = await find_session(store, args.session)
     ancestors = await store.ancestors(info.id)
@@ -203,7 +214,9 @@ def _walk_descendants(
 # `hermes sessions browse`: choose a session and continue it.
 
 PAGE = 10
-QUESTION = "number to go on with, words to search for, Enter for more, q to leave: "
+MOST_BROWSED = 500  #: Sessions in the list; the search finds older ones.
+PREVIEW_MESSAGES = 6
+QUESTION = "number to continue, words to search for, Enter for more, q to leave: "
 
 
 @COMMAND.action("browse", "choose a session and continue it", SOURCE, needs=None)
@@ -217,26 +230,56 @@ def _browse(args: Namespace, cli: Cli) -> int:
 
 async def _choose(cli: Cli, source: str) -> str:
     """Return the id of the chosen session; "" for none."""
-    offset, words = 0, ""
     async with store_or_empty()(cli) as store:
-        while True:
-            page = await _page(store, source, words, offset)
-            if not page:
-                cli.say("nothing more")
-            width = shutil.get_terminal_size().columns - 5
-            for number, info in enumerate(page, start=offset + 1):
-                cli.say(f"{number:>3}  {session_line(info, width)}")
-            answer = cli.ask(QUESTION).strip()
-            if answer in ("q", "quit", "exit"):
-                return ""
-            if not answer:
-                offset = offset + PAGE if len(page) == PAGE else 0
-            elif not answer.isdecimal():
-                offset, words = 0, answer
-            elif offset < int(answer) <= offset + len(page):
-                return page[int(answer) - offset - 1].id
-            else:
-                cli.say(f"there is no {answer} on this page")
+        if has_picker(cli):
+            return await _pick_session(cli, store, source)
+        return await _ask_session(cli, store, source)
+
+
+async def _pick_session(cli: Cli, store: SessionStore, source: str) -> str:
+    from hermes.tui import PickerItem, pick  # loads the terminal interface
+
+    def item(info: SessionInfo) -> PickerItem[str]:
+        name = plain_line(info.title) or plain_line(info.preview) or plain_line(info.id)
+        return PickerItem(name, f"{ago(info.last_active)}, {info.source}", info.id)
+
+    async def preview(session: str) -> str:
+        info, messages = await store.info(session), await store.messages(session)
+        facts = f"{info.id}  {info.model}  {many(info.message_count, 'message')}"
+        said = [f"{one.role}: {one.text}" for one in messages if one.text.strip()]
+        return "\n\n".join(map(plain, (facts, *said[-PREVIEW_MESSAGES:])))
+
+    async def search(words: str) -> list[PickerItem[str]]:
+        return [item(info) for info in await _page(store, source, words, 0)]
+
+    hidden = () if source else HIDDEN_SOURCES
+    sources = (source,) if source else ()
+    which = SessionFilter(sources, hidden, has_messages=True, limit=MOST_BROWSED)
+    items = [item(info) for info in await store.sessions(which)]
+    title = "Continue which session?"
+    return await pick(title, items, preview=preview, search=search, stdout=cli.stdout) or ""
+
+
+async def _ask_session(cli: Cli, store: SessionStore, source: str) -> str:
+    offset, words = 0, ""
+    while True:
+        page = await _page(store, source, words, offset)
+        if not page:
+            cli.say(f"nothing found for {words!r}" if words and not offset else "no more sessions")
+        width = shutil.get_terminal_size().columns - 5
+        for number, info in enumerate(page, start=offset + 1):
+            cli.say(f"{number:>3}  {session_line(info, width)}")
+        answer = cli.ask(QUESTION).strip()
+        if answer in ("q", "quit", "exit"):
+            return ""
+        if not answer:
+            offset = offset + PAGE if len(page) == PAGE else 0
+        elif not answer.isdecimal():
+            offset, words = 0, answer
+        elif offset < int(answer) <= offset + len(page):
+            return page[int(answer) - offset - 1].id
+        else:
+            cli.say(f"there is no {answer} on this page")
 
 
 async def _page(
@@ -245,28 +288,31 @@ async def _page(
     sources = (source,) if source else ()
     hidden = () if source else HIDDEN_SOURCES
     if not words:
-        which = SessionFilter(sources, hidden, limit=PAGE, offset=offset)
+        which = SessionFilter(sources, hidden, has_messages=True, limit=PAGE, offset=offset)
         return await store.sessions(which)
+    titled = SessionFilter(sources, hidden, title=words, limit=PAGE * 10)
     request = SearchRequest(words, sources, hidden, limit=PAGE * 10)
-    ids = dict.fromkeys(hit.session_id for hit in await store.search(request))
+    ids = dict.fromkeys(info.id for info in await store.sessions(titled))
+    ids |= dict.fromkeys(hit.session_id for hit in await store.search(request))
     return tuple([await store.info(one) for one in list(ids)[offset : offset + PAGE]])
 
 
 # `hermes sessions search`.
 
 ROLES = ("user", "assistant", "tool", "system")
+MATCH_MARKS = re.compile(">>>|<<<")  #: Around a match in a snippet.
 QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'
 
 
 @COMMAND.action(
     "search",
-    "messages that hold some words",
+    "find words in messages and titles",
     arg("query", nargs="+", metavar="QUERY", help=QUERY_HELP),
     arg("--source", default="", help="only in sessions of cli, telegram, …"),
-    arg("--role", choices=ROLES, default="", help="only what this one said"),
+    arg("--role", choices=ROLES, default="", help="only messages of this role"),
     arg("--session", default="", metavar="ID", help="only in this session"),
     SINCE,
-    arg("--until", type=until, metavar="WHEN", help="up to then"),
+    arg("--until", type=until, metavar="WHEN", help="until this time"),
     limit(20),
     json=True,
     needs=store_or_empty(),
@@ -287,26 +333,53 @@ async def _search(args: Namespace, cli: Cli, store: SessionStore) -> None:
         until=args.until,
         limit=args.limit,
     )
-    hits = await store.search(request)
-    lines = "\n\n".join(_format_hit(hit, cli.paint) for hit in hits)
-    cli.emit(hits, lines, empty="nothing found")
+    hits = list(await store.search(request))
+    if not (args.role or session or args.since or args.until):
+        hits[:0] = await _title_hits(store, request)
+    width = shutil.get_terminal_size().columns if cli.stdout.isatty() else 200
+    cli.emit(hits, _hit_lines(hits, width, cli.paint), empty="nothing found")
 
 
-def _format_hit(hit: SearchHit, paint: Paint) -> str:
-    """Return a hit: its session, the match, and the messages around it."""
-    place = "  ".join(
-        plain_line(fact) for fact in (hit.session_id, hit.source, ago(hit.timestamp), hit.title)
-    )
-    text = plain_line(hit.snippet)
-    if paint.depth:  # show the match in bold; without colour, the markers stay
-        head, *rest = text.split(">>>")
-        pieces = (piece.partition("<<<") for piece in rest)
-        text = head + "".join(paint("strong", found) + after for found, _, after in pieces)
-    said = f"  {plain_line(hit.role)}: {text}"
-    around = [
-        paint("dim", f"  {plain_line(one.role)}: {plain_line(one.content)}") for one in hit.context
+async def _title_hits(store: SessionStore, request: SearchRequest) -> list[SearchHit]:
+    """Return the sessions whose titles contain all words of the query, as hits of role `title`."""
+    which = SessionFilter(request.sources, archived=None, title=request.query, limit=request.limit)
+    return [
+        SearchHit(
+            id=0,
+            session_id=info.id,
+            role="title",
+            timestamp=info.last_active,
+            snippet=info.title,
+            context=(),
+            source=info.source,
+            model=info.model,
+            session_started=info.started_at,
+            title=info.title,
+        )
+        for info in await store.sessions(which)
     ]
-    return "\n".join([place.rstrip(), said, *around])
+
+
+def _hit_lines(hits: Sequence[SearchHit], width: int, paint: Paint) -> Iterator[str]:
+    """Yield each session with its hits below it, in the order of the best hit."""
+    sessions: dict[str, list[SearchHit]] = {}
+    for hit in hits:
+        sessions.setdefault(hit.session_id, []).append(hit)
+    for number, found in enumerate(sessions.values()):
+        facts = (found[0].session_id, found[0].source, ago(found[0].timestamp), found[0].title)
+        yield "\n" * bool(number) + "  ".join(map(plain_line, facts)).rstrip()
+        for hit in found:
+            if hit.role == "title":
+                continue  # it is in the line above
+            line = f"  {plain_line(hit.role)}: "
+            room = max(width - len(line), 20)
+            for part, text in enumerate(MATCH_MARKS.split(plain_line(hit.snippet))):
+                shown = one_line(text, room) if len(text) > room else text
+                line += paint("strong", shown) if part % 2 else shown
+                room -= len(text)
+                if room <= 0:
+                    break
+            yield line
 
 
 # `hermes sessions usage`.
@@ -316,7 +389,7 @@ COLUMNS = ("task", "model", "provider", "by", "calls", "input", "cached", "outpu
 
 @COMMAND.action(
     "usage",
-    "tokens and cost by task, model and tool",
+    "show tokens and cost by task, model and tool",
     arg("session", nargs="?", metavar="ID", help="of this session only"),
     SINCE,
     json=True,
@@ -338,14 +411,16 @@ async def _usage(args: Namespace, cli: Cli, store: SessionStore) -> None:
         rows.append(_usage_cells(total))
     cli.say("\n".join(table([COLUMNS, *rows], range(4, len(COLUMNS)))))
     if unpriced:
-        cli.say(f"\nthe price of {many(unpriced, 'call')} is not known")
+        cli.say(f"\nthe price of {many(unpriced, 'call')} is unknown; to set the price of a model:")
+        cli.say("  hermes config set providers.ID.models.NAME.price '{input: 0.2, output: 0.8}'")
 
 
 def _usage_cells(line: UsageLine) -> tuple[str, ...]:
     used, by = line.usage, " ".join(["subagent"] * line.is_subagent + [line.tool])
     numbers = (line.calls, used.input, used.cache_read, used.output)
-    price = ops.cost(line.cost_usd) + ("+?" if line.unpriced_calls else "")
-    price = "unknown" if line.unpriced_calls == line.calls else price
+    price = "unknown"
+    if line.unpriced_calls < line.calls:
+        price = ops.cost(line.cost_usd) + ("+?" if line.unpriced_calls else "")
     names = map(plain_line, (line.task, line.model, line.provider, by))
     return (*names, *(f"{number:,}" for number in numbers), price)
 
@@ -380,13 +455,15 @@ def _add_archiving(name: str, summary: str, done: str) -> None:
             cli.say(f"{done}: {session_label(info)}")
 
 
-_add_archiving("archive", "put sessions away: not listed, never pruned, still found", "archived")
-_add_archiving("unarchive", "take sessions out of the archive", "took out of the archive")
+_add_archiving(
+    "archive", "archive sessions: hidden from lists, never pruned, still searched", "archived"
+)
+_add_archiving("unarchive", "list archived sessions again", "took out of the archive")
 
 
 @COMMAND.action(
     "branch",
-    "a new session that begins with this conversation",
+    "start a new session with a copy of this conversation",
     SESSION,
     arg("--title", default="", help="of the new session"),
     json=True,
@@ -403,7 +480,7 @@ async def _branch(args: Namespace, cli: Cli, store: SessionStore) -> None:
             raise
     made = await store.info(new_id)
     label = f"made {session_label(made)} from {session_label(info)}"
-    cli.emit(made, f"{label}\ngo on with it: hermes --resume {new_id}")
+    cli.emit(made, f"{label}\nto continue it: hermes --resume {new_id}")
 
 
 # `hermes sessions export` and `import`.
@@ -455,7 +532,7 @@ async def _sessions_to_export(args: Namespace, store: SessionStore) -> list[Sess
     "import",
     "read sessions from a JSON Lines file",
     arg("file", type=Path, metavar="FILE"),
-    flag("--skip-existing", help="leave out sessions that are there already"),
+    flag("--skip-existing", help="skip sessions that exist already"),
     json=True,
     needs=_opened,
 )
@@ -468,7 +545,7 @@ async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
         progress=progress_on(cli, "importing"),
     )
     skipped = len(done.skipped)
-    left_out = f", left out {skipped:,} that {'was' if skipped == 1 else 'were'} there"
+    left_out = f", skipped {skipped:,} that existed already"
     lines = [f"imported {many(len(done.stored), 'session')}{left_out if skipped else ''}"]
     for session_id, title in done.retitled.items():
         lines.append(f"  {session_id} is now called {title}: its own title is in use")
@@ -478,7 +555,7 @@ async def _import(args: Namespace, cli: Cli, store: SessionStore) -> None:
 # `hermes sessions stats`, `reindex`, `vacuum`, `backup`, `restore` and `repair`.
 
 
-@COMMAND.action("stats", "how much there is", json=True, needs=store_or_empty({}))
+@COMMAND.action("stats", "show the size of the store", json=True, needs=store_or_empty({}))
 async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     def counts(found: dict[str, int]) -> str:
         return ", ".join(f"{plain_line(name)} {count:,}" for name, count in found.items())
@@ -508,13 +585,13 @@ async def _stats(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     cli.emit(stats, table(rows))
 
 
-@COMMAND.action("reindex", "build the search index anew")
+@COMMAND.action("reindex", "rebuild the search index")
 async def _reindex(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     count = await store.reindex(progress_on(cli, "indexing"))
     cli.say(f"indexed {many(count, 'message')}")
 
 
-@COMMAND.action("vacuum", "give unused room back to the disk")
+@COMMAND.action("vacuum", "free unused disk space")
 async def _vacuum(_args: Namespace, cli: Cli, store: SessionStore) -> None:
     before = (await store.stats()).sizes.total
     await store.vacuum()
@@ -524,7 +601,7 @@ async def _vacuum(_args: Namespace, cli: Cli, store: SessionStore) -> None:
 
 @COMMAND.action(
     "backup",
-    "copy the whole store while it is in use",
+    "copy the store, also while it is in use",
     arg("out", type=Path, metavar="OUT", help="a new file"),
     flag("--force", help="replace OUT when it exists"),
 )
@@ -537,7 +614,7 @@ async def _backup(args: Namespace, cli: Cli, store: SessionStore) -> None:
 
 @COMMAND.action(
     "restore",
-    "put a backup in the place of the store",
+    "replace the store with a backup",
     arg("file", type=Path, metavar="FILE", help="what `backup` wrote"),
     YES,
     needs=None,
@@ -552,7 +629,7 @@ def _restore(args: Namespace, cli: Cli) -> None:
         cli.say(f"the one that was there is kept as {kept}")
 
 
-@COMMAND.action("repair", "save what can be saved of a damaged store", json=True, needs=None)
+@COMMAND.action("repair", "recover the data of a damaged store", json=True, needs=None)
 def _repair(_args: Namespace, cli: Cli) -> None:
     report = ops.repair_store(cli.home, cli.load().settings.store.url, progress_on(cli, "reading"))
     cli.emit(report, report.summary)

@@ -2,8 +2,9 @@
 
 import asyncio
 import shutil
+import textwrap
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from importlib.util import find_spec
@@ -23,7 +24,7 @@ from hermes.cli.commands.model import (
 )
 from hermes.cli.context import Cli, Command, OneOf, arg, flag
 from hermes.cli.main import run_hermes
-from hermes.cli.output import pick_named
+from hermes.cli.output import has_picker, pick_named
 from hermes.cli.session import split_names
 from hermes.config import edit
 from hermes.config.edit import assign
@@ -35,11 +36,12 @@ from hermes.config.settings.base import terminal_names
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.ops import CredentialService, SetupRecord, reset_settings
 from hermes.providers import CUSTOM, LOCAL, endpoints
+from hermes.providers.local import resolve_weights
 from hermes.tools import switch_toolsets
 from hermes.util.concurrency import SystemClock
 from hermes.util.extras import extras, install_hint
 from hermes.util.lazy import bundled_manifest, bundled_names
-from hermes.util.text import many
+from hermes.util.text import human_size, many
 
 
 class SettingQuestion(msgspec.Struct, frozen=True):
@@ -65,6 +67,12 @@ def ask_setting(question: SettingQuestion, cli: Cli) -> str:
     value = reload_settings(cli).load().value(question.key)
     is_whole = isinstance(value, float) and value.is_integer()
     now = "" if value is None else str(int(value) if is_whole else value)
+    if question.choices and has_picker(cli):
+        said = _pick_name(question.text, question.choices, now, cli) or now
+        cli.say(f"  {question.text}: {said or 'not set'}")
+        if said != now:
+            save_setting(cli, question.key, said)
+        return said
     for number, (choice, meaning) in enumerate(question.choices.items(), start=1):
         mark = "*" if choice == now else " "
         cli.say(f" {mark}{number}  {choice or '(default)':<12} {meaning}")
@@ -81,10 +89,21 @@ def ask_setting(question: SettingQuestion, cli: Cli) -> str:
             return said
 
 
+def _pick_name(title: str, names: Mapping[str, str], now: str, cli: Cli) -> str:
+    """Let the user choose with the arrow keys; return "" after Escape, which keeps everything."""
+    from hermes.tui import PickerItem, pick  # loads the terminal interface
+
+    items = [PickerItem(name or "(default)", meaning, name) for name, meaning in names.items()]
+    title = f"{title} (Esc keeps{f' {now}' if now else ''})"
+    chosen = asyncio.run(pick(title, items, selected=now, stdout=cli.stdout))
+    return chosen or ""
+
+
 # `hermes setup model`.
 
 KNOWN = ("openrouter", "anthropic", "openai", "gemini", "nous", "ollama")
 """Offered in addition to configured providers; others can be typed."""
+OTHER = "another"  #: The entry of the list for a provider that is not in it.
 OWN_KEY = "CUSTOM_API_KEY"
 
 
@@ -92,16 +111,22 @@ def ask_model(cli: Cli) -> None:
     now = asyncio.run(resolve_main_model(reload_settings(cli))).main
     cli.say(f"  now: {resolution_line(now, cli.paint)}")
     if now.provider == LOCAL:
-        cli.say(
-            "  A small model of its own: no key, nothing leaves this machine. One key of a\n"
-            "  provider makes Hermes strong."
-        )
-    offers = _provider_offers(cli)
-    for number, (name, why) in enumerate(offers, start=1):
+        why = "A small embedded model: no API key, and nothing leaves this machine. For a strong "
+        why += "model, choose a provider and add its key."
+        columns = min(shutil.get_terminal_size().columns, 86)
+        cli.say(textwrap.indent(textwrap.fill(why, columns - 2), "  "))
+    offers, picks = _provider_offers(cli), has_picker(cli)
+    for number, (name, why) in enumerate(() if picks else offers, start=1):
         cli.say(f"  {number:>2}  {name:<14} {why}")
     while True:
-        said = cli.ask("  provider, by number or name (Enter keeps): ").strip()
+        said = OTHER
+        if picks:
+            names = {**dict(offers), OTHER: "any of `hermes auth list`, by its name"}
+            said = _pick_name("Which provider?", names, now.provider, cli)
+        if said == OTHER:
+            said = cli.ask("  provider, by number or name (Enter keeps the current one): ").strip()
         if not said:
+            cli.say(f"  provider unchanged: {now.provider}")
             return
         try:
             _use_provider(pick_named(said, [name for name, _ in offers]), cli)
@@ -136,19 +161,14 @@ def _provider_offers(cli: Cli) -> list[tuple[str, str]]:
     for name in KNOWN:
         if endpoint := endpoints.find_endpoint(name):
             offers.setdefault(endpoint.id, endpoint.label)
-    offers[CUSTOM] = "a server of your own, by its address"
-    offers[LOCAL] = "the embedded model: no key, works offline once it is fetched (491 MB)"
+    offers[CUSTOM] = "an OpenAI-compatible server, by its URL"
+    offers[LOCAL] = "the embedded model: no key, works offline once downloaded (491 MB)"
     return list(offers.items())
 
 
 def _use_provider(name: str, cli: Cli) -> None:
     if name == CUSTOM:
         _ask_own_endpoint(cli)
-        return
-    if name == LOCAL:
-        _choose_model(LOCAL, "", "", cli)
-        if cli.confirm("  fetch its weights now (491 MB)?"):
-            run_hermes(cli, "local", "pull")
         return
     endpoint = _credentials(cli).endpoint(name)
     if endpoint.needs_key and not _credentials(cli).rows(endpoint):
@@ -163,16 +183,24 @@ def _use_provider(name: str, cli: Cli) -> None:
     except UsageError:
         raise
     except HermesError as error:
-        cli.say(f"  its models cannot be listed: {error}")
+        cli.say(f"  cannot list its models: {error}")
         model = cli.ask("  model (Enter for its default): ").strip()
     _choose_model(endpoint.id, model, "", cli)
+    if endpoint.id == LOCAL:
+        name = model or reload_settings(cli).load().settings.local.model
+        weights = resolve_weights(name, cli.home.models)
+        is_here = (cli.home.models / weights.file).is_file()
+        question = f"  download its weights now ({human_size(weights.size)})?"
+        if not is_here and cli.confirm(question):
+            run_hermes(cli, "local", "pull", weights.id)
 
 
 def _ask_own_endpoint(cli: Cli) -> None:
-    address = cli.ask("  its address, such as http://127.0.0.1:8080/v1: ").strip()
+    address = cli.ask("  URL, such as http://127.0.0.1:8080/v1: ").strip()
     if not address:
+        cli.say("  no URL: the provider is unchanged")
         return
-    key = cli.ask_secret("  its key (not shown; Enter for none): ").strip()
+    key = cli.ask_secret("  API key (not shown; Enter for none): ").strip()
     key = check_key(key) if key else ""
     said = {"provider": CUSTOM, "base_url": address, "api_key": key, "default": "-"}
     loaded = reload_settings(cli).load({f"model.{name}": value for name, value in said.items()})
@@ -183,6 +211,8 @@ def _ask_own_endpoint(cli: Cli) -> None:
 
     if model := asyncio.run(pick()):
         _choose_with_key(CUSTOM, model, address, key, cli)
+    else:
+        cli.say("  no model chosen: the provider is unchanged")
 
 
 def _choose_model(provider: str, model: str, base_url: str, cli: Cli) -> None:
@@ -238,7 +268,7 @@ class BackendChoice(msgspec.Struct, frozen=True):
 
 BACKENDS = (
     BackendChoice("local", "on this machine, as you"),
-    BackendChoice("sandbox", "on this machine, shut in: bubblewrap", ("bwrap",)),
+    BackendChoice("sandbox", "on this machine, in a bubblewrap sandbox", ("bwrap",)),
     BackendChoice(
         "docker",
         "in a container: Docker or Podman",
@@ -250,14 +280,14 @@ BACKENDS = (
         "on another machine",
         ("ssh",),
         questions=(
-            ("ssh_host", "its name or address"),
-            ("ssh_user", "user there"),
+            ("ssh_host", "host name or address"),
+            ("ssh_user", "user name"),
             ("ssh_port", "port"),
-            ("ssh_key", "file with the private key"),
+            ("ssh_key", "private key file"),
         ),
     ),
 )
-COMMON = ("timeout", "longest run of a command, in seconds")
+COMMON = ("timeout", "time limit for a command, in seconds")
 
 
 def _backends() -> tuple[BackendChoice, ...]:
@@ -272,7 +302,7 @@ def _backends() -> tuple[BackendChoice, ...]:
 def ask_terminal(cli: Cli) -> None:
     backends = _backends()
     offers = {one.name: f"{one.meaning}{_missing_requirement(one)}" for one in backends}
-    chosen = ask_setting(SettingQuestion("terminal.backend", "where", offers), cli)
+    chosen = ask_setting(SettingQuestion("terminal.backend", "run commands", offers), cli)
     own = next((one.questions for one in backends if one.name == chosen), ())
     for key, text in (*own, COMMON):
         ask_setting(SettingQuestion(f"terminal.{key}", text), cli)
@@ -282,7 +312,7 @@ def apply_terminal(args: Namespace, cli: Cli) -> bool:
     if not args.terminal_backend:
         return False
     save_setting(cli, "terminal.backend", args.terminal_backend)
-    cli.say(f"commands run in: {args.terminal_backend}")
+    cli.say(f"terminal backend: {args.terminal_backend}")
     for backend in _backends():
         if backend.name == args.terminal_backend and (lack := _missing_requirement(backend)):
             cli.note(f"note:{lack}")
@@ -304,15 +334,32 @@ def _missing_requirement(backend: BackendChoice) -> str:
 PLATFORM = "cli"
 
 
+def _pick_toolset(sets: Mapping[str, list[ToolRow]], last: str, cli: Cli) -> str:
+    """Return the toolset to switch on or off; "" when the user is done."""
+    from hermes.tui import PickerItem, pick  # loads the terminal interface
+
+    items = [
+        PickerItem(f"{'✓' if any(row.on for row in rows) else '·'} {name}", rows[0].purpose, name)
+        for name, rows in sets.items()
+    ]
+    title = "Which tools? Enter switches one on or off, Esc when done"
+    chosen = asyncio.run(pick(title, items, selected=last, stdout=cli.stdout))
+    return chosen or ""
+
+
 def ask_tools(cli: Cli) -> None:
+    said = ""
     while True:
         sets: dict[str, list[ToolRow]] = {}
         for row in tool_rows(reload_settings(cli).load(), cli.home, PLATFORM):
             sets.setdefault(row.toolset, []).append(row)
-        for number, (name, rows) in enumerate(sets.items(), start=1):
-            mark = "✓" if any(row.on for row in rows) else "·"
-            cli.say(f"  {number:>2} {mark} {name:<16} {rows[0].purpose}")
-        said = cli.ask("  switch which, by number or name, with commas (Enter keeps): ").strip()
+        if has_picker(cli):
+            said = _pick_toolset(sets, said, cli)
+        else:
+            for number, (name, rows) in enumerate(sets.items(), start=1):
+                mark = "✓" if any(row.on for row in rows) else "·"
+                cli.say(f"  {number:>2} {mark} {name:<16} {rows[0].purpose}")
+            said = cli.ask("  switch on or off, by numbers or names (Enter to continue): ").strip()
         if not said:
             return
         try:
@@ -341,20 +388,20 @@ def apply_tools(args: Namespace, cli: Cli) -> bool:
 QUESTIONS = (
     SettingQuestion(
         "approvals.mode",
-        "before dangerous commands",
+        "approval of dangerous commands",
         {
             "manual": "ask me",
-            "smart": "a model judges the plain cases, I am asked about the others",
+            "smart": "a model decides clear cases, and asks me about the others",
             "deny": "refuse them",
-            "off": "never ask: only in a place where nothing can break",
+            "off": "never ask; use this only in a disposable environment",
         },
     ),
     SettingQuestion(
         "agent.reasoning_effort",
-        "how hard the model thinks: none, minimal, low, medium, high or xhigh",
+        "reasoning effort: none, minimal, low, medium, high or xhigh",
     ),
-    SettingQuestion("agent.max_turns", "most model calls in one turn"),
-    SettingQuestion("budget.day_usd", "most a day may cost, in US dollars"),
+    SettingQuestion("agent.max_turns", "maximum model calls per turn"),
+    SettingQuestion("budget.day_usd", "daily spending limit in US dollars"),
     SettingQuestion("timezone", "time zone, such as Europe/Berlin"),
 )
 
@@ -382,9 +429,11 @@ def summary(cli: Cli) -> Iterator[str]:
         yield format_fact("", main.hint)
     yield format_fact("commands", settings.terminal.backend)
     rows = tool_rows(again.load(), cli.home, "cli")
-    yield format_fact("tools", f"{sum(row.on and not row.missing for row in rows)} of {len(rows)}")
+    usable = sum(row.on and not row.missing for row in rows)
+    yield format_fact("tools", f"{usable} of {len(rows)} enabled")
     yield format_fact("approvals", settings.approvals.mode)
-    yield format_fact("settings", tilde(cli.home.config_file))
+    saved = "" if cli.home.config_file.exists() else " (not written yet: all are defaults)"
+    yield format_fact("settings", tilde(cli.home.config_file) + saved)
 
 
 EXTRAS_HELP = "extras, to install the packages for something optional:\n" + "\n".join(
@@ -467,7 +516,7 @@ def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
     done = () if only_one else record.done()
     if done:
         cli.say(f"Continuing where you stopped; done: {', '.join(done)}.")
-    cli.say("Enter keeps what is there, Ctrl-C stops; every answer is saved at once.")
+    cli.say("Enter keeps the current value; Ctrl-C stops. Each answer is saved immediately.")
     for name in names:
         if name in done:
             continue
@@ -485,10 +534,10 @@ def _ask_sections(names: list[str], cli: Cli, only_one: bool) -> None:
     if not only_one:
         record.clear()
     cli.say("\n".join(("", *summary(cli))))
-    said = cli.ask("Try it: type a question (Enter ends): ").strip()
+    said = cli.ask("Try it: type a question (Enter to finish): ").strip()
     if said:
         run_hermes(cli, "chat", "-q", said)
-    cli.say("`hermes` starts a chat, `hermes setup` changes this again.")
+    cli.say("To chat: hermes. To change these answers: hermes setup")
 
 
 COMMAND = Command(
@@ -497,17 +546,17 @@ COMMAND = Command(
     "",
     arg("section", nargs="?", metavar="NAME", help="a section or an extra, listed below"),
     flag("--non-interactive", help="ask nothing"),
-    flag("--reset", help="begin anew; the old config.yaml is kept"),
+    flag("--reset", help="start over; the old config.yaml is kept"),
     arg("--provider", metavar="ID", help="provider of the model (openrouter, anthropic, local, …)"),
     arg("--model", metavar="NAME", help="the model; without it the provider's default"),
-    arg("--base-url", metavar="URL", help="address of an endpoint of your own"),
+    arg("--base-url", metavar="URL", help="URL of your own endpoint"),
     OneOf(
         arg("--api-key-env", metavar="NAME", help="save the key of this variable"),
         flag("--api-key-stdin", help="read the key from stdin"),
     ),
     arg("--terminal-backend", choices=terminal_names(), help="where commands run"),
-    arg("--toolsets", metavar="NAMES", help="toolsets and tools to use, with commas between"),
-    arg("--approvals", choices=APPROVAL_MODES, help="what happens before dangerous commands"),
-    arg("--max-turns", metavar="N", help="most model calls in one turn"),
+    arg("--toolsets", metavar="NAMES", help="toolsets and tools to use, separated by commas"),
+    arg("--approvals", choices=APPROVAL_MODES, help="approval of dangerous commands"),
+    arg("--max-turns", metavar="N", help="maximum model calls per turn"),
     epilog=EXTRAS_HELP,
 )

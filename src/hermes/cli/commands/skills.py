@@ -105,7 +105,7 @@ KINDS = [str(one) for one in skill_api.Source]
 
 @COMMAND.action(
     "list",
-    "the skills on this machine",
+    "list the skills on this machine",
     arg(
         "--source",
         default="",
@@ -279,7 +279,7 @@ def skill_writer(cli: Cli) -> SkillWriter:
 
 @COMMAND.action(
     "log",
-    "what the agent learnt: changes of skills, the newest first",
+    "show how the agent changed skills, newest first",
     arg("name", nargs="?", default="", metavar="NAME", help="only of this skill"),
     limit(skill_api.DEFAULT_LOG_LENGTH, "-n"),
     json=True,
@@ -301,7 +301,7 @@ def _commit_line(commit: skill_api.SkillCommit, paint: Paint) -> str:
 
 @COMMAND.action(
     "diff",
-    "what a change did, line by line",
+    "show a change line by line",
     arg("id", nargs="?", default="", metavar="ID", help="the newest one without it"),
 )
 async def _diff(args: Namespace, cli: Cli) -> None:
@@ -344,7 +344,7 @@ def original_skill(cli: Cli, name: str) -> skill_api.Skill | None:
 
 @COMMAND.action(
     "undo",
-    "take one change back",
+    "undo a change",
     arg("id", metavar="ID", help="as `hermes skills log` shows it"),
     YES,
 )
@@ -358,7 +358,7 @@ async def _undo(args: Namespace, cli: Cli) -> None:
 
 @COMMAND.action(
     "pending",
-    "changes that wait for you (skills.review: ask)",
+    "list changes that wait for approval (skills.review: ask)",
     arg("id", nargs="?", default="", metavar="ID", help="show this one"),
     json=True,
 )
@@ -393,12 +393,12 @@ async def _refresh_proposal(cli: Cli, writer: SkillWriter, name: str) -> SkillPr
         return proposal
 
 
-@COMMAND.action("approve", "keep changes that wait for you", PROPOSALS)
+@COMMAND.action("approve", "accept changes that wait for approval", PROPOSALS)
 async def _approve(args: Namespace, cli: Cli) -> int:
     return await _decide_each(args, cli, approve=True)
 
 
-@COMMAND.action("reject", "drop changes that wait for you", PROPOSALS)
+@COMMAND.action("reject", "reject changes that wait for approval", PROPOSALS)
 async def _reject(args: Namespace, cli: Cli) -> int:
     return await _decide_each(args, cli, approve=False)
 
@@ -423,7 +423,7 @@ async def _decide_each(args: Namespace, cli: Cli, *, approve: bool) -> int:
 
 @COMMAND.action(
     "stale",
-    "skills of the agent that are no longer used",
+    "list skills of the agent that are no longer used",
     arg("--days", type=positive, default=UNUSED_DAYS, metavar="N", help=f"not for ({UNUSED_DAYS})"),
     json=True,
 )
@@ -443,7 +443,7 @@ async def _list_stale(args: Namespace, cli: Cli) -> None:
     cli.emit({"stale": found, "retired": away}, lines)
 
 
-@COMMAND.action("retire", "put a skill away, so that it can come back", NAME)
+@COMMAND.action("retire", "retire a skill; it can be brought back", NAME)
 async def _retire(args: Namespace, cli: Cli) -> None:
     await skill_writer(cli).retire(args.name)
     cli.say(f"{plain_line(args.name)} is retired; `hermes skills unretire` brings it back")

@@ -196,7 +196,7 @@ async def _quarantine(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
 
 @hub_action(
     "reset",
-    "drop your changes of a skill that is not your own",
+    "discard your changes to a bundled or installed skill",
     arg("name", metavar="NAME"),
     flag("--restore", help="fetch the installed files again"),
     YES,
@@ -243,19 +243,42 @@ async def _browse(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
 
 @hub_action(
     "search",
-    "search for skills",
+    "search the skills on this machine and those to install",
     arg("words", nargs="+", metavar="WORDS"),
     WHERE_TO_LOOK,
     json=True,
 )
 async def _search(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
-    _show(cli, await hub.search(" ".join(args.words), args.source))
+    words = " ".join(args.words).lower().split()
+    here = [
+        skill_hub.SkillOffer(str(entry.source), entry.name, entry.name, entry.description)
+        for entry in (() if args.source else skill_index(cli).entries())
+        if all(word in f"{entry.name} {entry.description} {entry.tags}".lower() for word in words)
+    ]
+    try:
+        found = await hub.search(" ".join(args.words), args.source)
+    except skill_hub.HubError as error:  # no source answers
+        if not here:
+            raise
+        found = skill_hub.SkillSearchResult((), (str(error),))
+    _show(cli, found, here)
 
 
-def _show(cli: Cli, found: skill_hub.SkillSearchResult) -> None:
-    cli.emit(found, offer_lines(cli, found.offers) or ["nothing was found"])
+def _show(
+    cli: Cli, found: skill_hub.SkillSearchResult, here: Sequence[skill_hub.SkillOffer] = ()
+) -> None:
+    """Show the offers after the skills on this machine, and problems of sources before both."""
     if not cli.as_json:
         say_problems(cli, found.problems)
+    lines = offer_lines(cli, found.offers)
+    if here:
+        lines = [
+            "on this machine:",
+            *offer_lines(cli, here),
+            *(["", "to install:"] if lines else ()),
+            *lines,
+        ]
+    cli.emit({**msgspec.to_builtins(found), "installed": here}, lines or ["nothing found"])
 
 
 @hub_action(
@@ -352,7 +375,7 @@ def install_candidate(
     decision = candidate.decision(force=force)
     if not decision.allowed:
         hub.refuse(candidate, decision.reason)
-        hint = "--force installs it all the same" if decision.asks else "nothing overrides this"
+        hint = "--force installs it anyway" if decision.asks else "nothing overrides this"
         raise skill_hub.InstallRefused(
             f"{candidate.name} is not installed: {plain_line(decision.reason)}",
             hint=f"{hint}; `hermes skills inspect {candidate.name}` shows it in quarantine",
@@ -416,7 +439,7 @@ async def _uninstall(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
 
 @hub_action(
     "check",
-    "say which installed skills have updates",
+    "list installed skills that have updates",
     arg("names", nargs="*", metavar="NAME", help="only these"),
     json=True,
 )
@@ -518,7 +541,7 @@ def _say_plan(cli: Cli, plan: skill_hub.PublishPlan) -> None:
 # `hermes skills snapshot export` and `import`.
 
 
-SNAPSHOT = Command("snapshot", help="all installed and own skills as one file", needs=open_hub)
+SNAPSHOT = Command("snapshot", help="export or import all installed and own skills", needs=open_hub)
 COMMAND.actions.append(SNAPSHOT)
 FILE = arg("file", type=Path, metavar="FILE")
 
@@ -564,7 +587,7 @@ async def _import(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> int:
 # `hermes skills tap`: additional sources for searches.
 
 
-TAP = Command("tap", help="repositories and sites that are searched too", needs=open_hub)
+TAP = Command("tap", help="manage further repositories and sites to search", needs=open_hub)
 COMMAND.actions.append(TAP)
 
 

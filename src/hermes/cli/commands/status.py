@@ -75,7 +75,7 @@ def _auxiliary(status: Status, paint: Paint, *, everything: bool) -> Iterator[st
 STATUS = Command(
     "status",
     run_status,
-    "Show what is set up and how it fares.",
+    "Show what is set up and whether it works.",
     flag("--all", help="every task and every provider"),
     flag("--deep", help="ask the endpoint whether it answers"),
     json=True,
@@ -89,7 +89,7 @@ async def run_version(_args: Namespace, cli: Cli) -> None:
     facts = {
         "hermes": __version__,
         "python": platform.python_version(),
-        "system": platform.platform(),
+        "system": f"{platform.system()}-{platform.release()}-{platform.machine()}",
         "home": str(cli.home.root),
         **await _program(),
     }
@@ -188,7 +188,7 @@ class Charts(msgspec.Struct, frozen=True):
 # The page of `hermes insights`, line by line.
 
 MOST_ROWS = 8  #: The most models, tools or sources shown.
-LABEL = 10
+LABEL = 11
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
@@ -199,15 +199,16 @@ def page(found: Insights, charts: Charts, paint: Paint) -> Iterator[str]:
     title = f"{first} to {last} ({many(len(found.days), 'day')}{source})"
     yield paint("strong", cut(title, charts.columns))
     if found.is_empty:
-        yield "nothing was said in this time"
+        yield "no messages in this period"
         return
     yield from _facts(found, charts.columns)
-    models = [
-        ChartBar(
-            each.model or "?", each.usage.total, f"{_short(each.usage.total)} {cost(each.cost_usd)}"
-        )
-        for each in found.by_model
-    ]
+    models = []
+    for model in found.by_model:
+        all_unpriced = model.unpriced_calls == model.calls
+        price = "price unknown" if all_unpriced else cost(model.cost_usd)
+        price += " + ?" if model.unpriced_calls and not all_unpriced else ""
+        text = f"{_short(model.usage.total)} {price}"
+        models.append(ChartBar(model.model or "?", model.usage.total, text))
     sources = [ChartBar(s.source, s.messages, f"{s.messages:,}") for s in found.by_source]
     tools = []
     for one in found.by_tool:
@@ -233,12 +234,12 @@ def _facts(found: Insights, columns: int) -> Iterator[str]:
         "average": averages if found.sessions else "",
         "messages": f"{found.messages:,}",
         "tool calls": f"{found.tool_calls:,}",
-        "calls": f"{found.model_calls:,} of models",
+        "model calls": f"{found.model_calls:,}",
         "tokens": f"{usage.prompt:,} in, {usage.cache_read:,} of them cached; {usage.output:,} out",
-        "cache hits": f"{found.usage.hits:.0%} of what was read" if usage.prompt else "",
-        "cost": money(found),
+        "cache hits": f"{found.usage.hits:.0%} of the input" if usage.prompt else "",
+        "cost": money(found.cost_usd, found.model_calls, found.unpriced_calls),
         "active": f"{found.active_days} of {many(len(found.days), 'day')}",
-        "streak": f"{many(found.streak, 'day')} now, {found.longest_streak} at most",
+        "streak": f"{many(found.streak, 'day')} now, longest {many(found.longest_streak, 'day')}",
         "busiest": ", ".join(f"{day.date} ({day.messages:,})" for day in found.busiest),
         "ended": ", ".join(f"{one_line(why, 24)} {n:,}" for why, n in found.end_reasons.items()),
     }
@@ -254,8 +255,8 @@ def _daily(found: Insights, charts: Charts) -> list[str]:
     lines = [f"  {charts.spark([day.messages for day in found.days])}"]
     spent = [day.cost_usd for day in found.days]
     lines += [f"  {charts.spark(spent)}"] if any(spent) else []
-    words = f"above: messages, {most:,} at most"
-    words += f"; below: cost, {cost(max(spent))} at most" if any(spent) else ""
+    words = f"up to {many(most, 'message')} a day"
+    words += f" (first row), up to {cost(max(spent))} a day (second row)" if any(spent) else ""
     return [*lines, *(f"  {line}" for line in wrap(words, charts.columns - 2))]
 
 
@@ -301,8 +302,8 @@ async def run_insights(args: Namespace, cli: Cli) -> None:
 INSIGHTS = Command(
     "insights",
     run_insights,
-    "Show how the agent was used: sessions, tools, tokens, money, times.",
-    arg("--days", type=int, default=30, metavar="N", help="so many days (30)"),
+    "Show how the agent was used: sessions, tools, tokens, cost, times.",
+    arg("--days", type=int, default=30, metavar="N", help="how many days (30)"),
     arg("--source", default="", metavar="NAME", help="only cli, telegram, cron, …"),
     json=True,
 )

@@ -71,7 +71,7 @@ TOOLS = Command(
     "tools",
     _list_or_summary,
     "Show and choose the tools of the agent.",
-    flag("--summary", help="one line a platform"),
+    flag("--summary", help="one line per platform"),
     needs=_plugin_tools,
     setup=lambda parser: parser.set_defaults(platform="cli"),
 )

@@ -24,7 +24,7 @@ COMMAND = Command("trajectory")
 
 @COMMAND.action(
     "show",
-    "what is in a trajectory file",
+    "show a trajectory file",
     arg("file", type=Path, metavar="FILE"),
     arg("--index", type=int, metavar="N", help="one entry, by its line; -1 is the last"),
     json=True,
@@ -113,7 +113,7 @@ def _paragraphs(message: dict[str, Any], paint: Paint) -> Iterator[str]:
 
 @COMMAND.action(
     "convert",
-    "write trajectories in another form",
+    "convert trajectories to another format",
     arg("source", metavar="SOURCE", help="a trajectory file, or a session's id or title"),
     arg("-o", "--out", metavar="OUT", help="the file to write (standard output)"),
     arg("--to", choices=FORMS, default="sharegpt", help="sharegpt (default)"),

@@ -125,7 +125,7 @@ def _confirm_removal(args: Namespace, cli: Cli) -> bool:
     if not cli.interactive:
         raise UsageError("removing it needs --yes without a terminal")
     if args.full:
-        return cli.ask(f"This deletes all your data. Type {WORD} to go on: ").strip() == WORD
+        return cli.ask(f"This deletes all your data. Type {WORD} to continue: ").strip() == WORD
     return cli.confirm("Remove it?")
 
 

@@ -238,7 +238,9 @@ class DelegationSettings(Section, frozen=True):
 
 
 class ClarifySettings(Section, frozen=True):
-    timeout: Seconds = 120  #: Seconds a question of the agent waits for an answer.
+    timeout: Seconds = 120
+    """Seconds a question of the agent waits for an answer in a chat or a program. At a terminal it
+    waits until you answer."""
 
 
 class CodeExecutionSettings(Section, frozen=True):
@@ -258,10 +260,18 @@ class AllowRule(Section, frozen=True):
     reason: str = ""  #: Why it was asked about.
 
 
+PermissionMode = Literal["plan", "ask", "accept-edits", "auto"]
+
+
 class ApprovalSettings(Section, frozen=True):
     mode: Literal["manual", "smart", "off", "deny"] = "manual"
     """Dangerous commands: ask, let a model judge first, never ask, or refuse all."""
-    timeout: Seconds = 60  #: Seconds a question waits; no answer means no.
+    permission_mode: PermissionMode = "accept-edits"
+    """What a conversation at the terminal starts with: only read, ask before edits, edit the
+    working folder unasked, or ask about less inside a sandbox."""
+    timeout: Seconds = 60
+    """Seconds a question in a chat or a program waits; no answer means no. At a terminal it waits
+    until you answer."""
     platform_timeouts: dict[str, Seconds] = {}
     """The same for single platforms; unset is `timeout`, but for mail at least twelve hours."""
     headless: Literal["deny", "allow"] = "deny"
@@ -277,6 +287,12 @@ class ApprovalSettings(Section, frozen=True):
 class CheckpointSettings(Section, frozen=True):
     enabled: bool = True  #: Keep a snapshot of files before the agent changes them.
     max_snapshots: Positive = 50  #: Snapshots kept for one folder.
+
+
+class GitSettings(Section, frozen=True):
+    auto_commit: bool = False
+    """Commit the files that a turn changed in a git work tree, with the first line of the message
+    as subject. Hooks run; files with uncommitted changes of your own are left out."""
 
 
 class BudgetSettings(Section, frozen=True):
@@ -397,7 +413,7 @@ class ToolsSettings(Section, frozen=True):
     search: bool = True
     """Leave seldom used toolsets out of requests; the agent finds them with tool_search."""
     always: tuple[str, ...] = ()  #: Tools and toolsets that are never left out.
-    max_chars: Positive = 12_000
+    max_chars: Positive = 13_000
     """Most characters of tool descriptions in a request; what plugins and MCP servers bring beyond
     it is left to tool_search."""
 
@@ -530,8 +546,11 @@ class McpServer(Section, frozen=True):
 
 
 class QuickCommand(Section, frozen=True):
-    command: str  #: Shell command whose output is the answer; it may take 30 seconds.
-    type: Literal["exec"] = "exec"  #: What kind of command it is.
+    command: str
+    """Shell command whose output is the answer, for at most 30 seconds; for `prompt` the text, with
+    $ARGUMENTS and $1 to $9."""
+    type: Literal["exec", "prompt"] = "exec"
+    """`exec` runs the shell command; `prompt` sends the text to the agent."""
 
 
 class CustomToolset(Section, frozen=True):
@@ -574,17 +593,26 @@ class DisplaySettings(Section, frozen=True):
     platforms: dict[str, PlatformDisplay] = {}  #: What differs on a platform, by platform.
     interim_assistant_messages: bool = True  #: Send what the agent says between tool calls.
     skin: str = "default"  #: Colours and symbols of the terminal.
+    background: Literal["auto", "light", "dark"] = "auto"
+    """Background of the terminal, to which colours are adapted; `auto` asks the terminal."""
+    links: Literal["auto", "on", "off"] = "auto"
+    """Make URLs and file paths clickable (OSC 8); `auto` where the terminal is known to support
+    it."""
     personality: str = "kawaii"  #: How the agent talks.
     compact: bool = False  #: Leave out blank lines and banners.
     resume_display: str = "full"  #: How much of a resumed session is shown.
     bell_on_complete: bool = False  #: Ring the terminal bell when a turn ends.
+    notify: Literal["off", "bell", "desktop"] = "desktop"
+    """How the terminal calls you when it waits for you and you pressed no key for a while. Where
+    the terminal shows no notifications, the bell rings."""
+    vim_mode: bool = False  #: Edit messages at the terminal as in vi.
     show_reasoning: bool = False  #: Show what the model thinks.
     streaming: bool = True  #: Show answers as they are written.
     show_cost: bool = False  #: Show what a turn costs.
     tool_preview_length: Count = 0  #: Characters of a tool call that are shown; 0 fits the line.
-    busy_input_mode: Literal["interrupt", "queue", "steer"] = "interrupt"
-    """What a message does while the agent is at work: stop it, wait for its end, or be heard by it
-    after its next step."""
+    busy_input_mode: Literal["", "interrupt", "queue", "steer"] = ""
+    """What a message does while the agent works: stop it, wait for its end, or reach it after its
+    next step. Empty: `steer` at a terminal, `interrupt` in chats."""
     background_process_notifications: Literal["all", "result", "error", "off"] = "all"
     """Which news of background processes reach the chat."""
     details_mode: Details = "collapsed"
@@ -634,6 +662,7 @@ class Settings(Section, frozen=True):
     approvals: ApprovalSettings = ApprovalSettings()
     command_allowlist: tuple[str, ...] = ()  #: Kinds of dangerous commands that are always allowed.
     checkpoints: CheckpointSettings = CheckpointSettings()
+    git: GitSettings = GitSettings()
     worktree: bool = False  #: Start each session in a git worktree of its own.
     budget: BudgetSettings = BudgetSettings()
     cron: CronSettings = CronSettings()

@@ -83,8 +83,9 @@ def infos(database: Database, ids: Sequence[str]) -> tuple[SessionInfo, ...]:
 
 
 def latest(database: Database, source: str = "") -> SessionInfo | None:
-    """Return the most recently active session, of any source or of one."""
-    clause, values = _where(SessionFilter(sources=(source,) if source else ()))
+    """Return the most recently active session with messages, of any source or of one."""
+    which = SessionFilter(sources=(source,) if source else (), has_messages=True)
+    clause, values = _where(which)
     order = "ORDER BY last_active DESC, started_at DESC LIMIT 1"
     found = _infos(database, f"{clause} {order}", values)
     return found[0] if found else None
@@ -164,6 +165,11 @@ def _where(which: SessionFilter) -> tuple[str, list[Any]]:
         add("started_at < ?", which.started_before)
     if which.ended_only:
         add("ended_at IS NOT NULL")
+    if which.has_messages:
+        add("(message_count > 0 OR parent_session_id IS NOT NULL)")
+    for word in which.title.split():
+        escaped = re.sub("([!%_])", r"!\1", word)
+        add("lower(title) LIKE lower(?) ESCAPE '!'", f"%{escaped}%")
     return (f"WHERE {' AND '.join(conditions)}" if conditions else ""), values
 
 
