@@ -24,7 +24,7 @@ TESTED := --extra local --extra web --extra telegram --extra discord --extra sla
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-all ring-a ring-b check unit integration doctest test-model \
-	approvals-report redteam bench docs lock fmt clean
+	model-tasks approvals-report redteam bench tour docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -85,6 +85,9 @@ test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
 	@$(PYTEST) tests/model
 
+model-tasks: setup ## sixty tasks for an embedded model; TASK_ARGS="--model 1.5b --half report"
+	@$(PY) -m scripts.model_tasks $(TASK_ARGS)
+
 approvals-report: setup ## how well dangerous and harmless commands are distinguished
 	@$(PY) scripts/approvals_report.py $(REPORT_ARGS)
 	@echo "== the lines of the hold-out, on which no rule was tuned"
@@ -95,6 +98,9 @@ redteam: setup ## attack the agent for real, with each mechanism; prints attacks
 
 bench: setup ## measure; options with BENCH_ARGS="--peer VENV"
 	@$(PY) -m bench $(BENCH_ARGS)
+
+tour: setup ## walk through the features in a terminal, and record the pictures of the tour
+	@$(PY) scripts/record_tour.py
 
 docs: setup ## write the generated reference pages
 	@set -e; for page in $(PAGES); do echo "== $$page"; $(PY) $$page; done

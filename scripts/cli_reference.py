@@ -12,7 +12,9 @@ HEAD = """\
 # Command line
 
 Written by `make docs` from the commands themselves; edit those instead. `hermes` without a command
-is `hermes chat`. Before the command: `-p NAME` uses a profile's home, `-V` shows the version.
+is `hermes chat`, and so is `hermes "PROMPT"`: a first argument with a space in it is a prompt.
+Before the command: `-p NAME` uses a profile's home, `-V` shows the version. `hermes help COMMAND`
+is `hermes COMMAND --help`; `hermes help --all` lists all commands.
 """
 
 

@@ -37,7 +37,7 @@ Table = dict[tuple[str, ...], str]
 
 TYPING: Table = {
     ("enter",): "send; in the menu, take what is chosen; behind a backslash, a new line",
-    ("escape enter", "c-j"): "a new line",
+    ("escape enter", "c-j"): "a new line; so does Shift-Enter where the terminal tells it apart",
     ("tab",): "complete a command, a name or a file; take what the menu offers",
     ("escape",): "close the menu",
     ("left", "right"): "move; Right at the end takes the grey suggestion",
@@ -49,11 +49,18 @@ TYPING: Table = {
     ("c-r",): "look for something typed before",
     ("c-v",): "paste from the clipboard: text, else a picture",
     ("escape v",): "attach the picture in the clipboard",
-    ("c-o", "c-x c-e"): "write the message in your editor",
-    ("c-l",): "paint the area anew",
+    ("c-x c-e",): "write the message in your editor",
+    ("c-l",): "clear the screen; the scrollback stays",
 }
 ALWAYS: Table = {
-    ("c-c",): "stop the turn or a slow command; decline; clear the input; twice in 2 s: leave",
+    (
+        "c-c",
+    ): "stop the turn or a slow command; decline; clear the input; twice in 2 s with an empty "
+    "input: leave",
+    ("escape",): "stop the turn or a slow command",
+    ("escape escape",): "with an empty input: go back to an earlier question",
+    ("s-tab",): "the next permission mode",
+    ("c-o",): "show the latest folded result in full; again for the one before",
     ("c-d",): "leave, when nothing is typed; else delete the sign under the cursor",
     ("c-z",): "put Hermes aside; `fg` brings it back",
     ("tab",): "answer a question that came while you were typing",
@@ -161,13 +168,15 @@ def spelled(keys: Iterable[str]) -> str:
 
 def sequence(keys: str) -> str:
     first, _, rest = keys.partition(" ")
-    if first == "escape" and rest:
+    if first == "escape" and rest and rest != "escape":
         return f"Alt-{SPELLED.get(rest) or rest.upper()}"
     return " ".join(SPELLED.get(key) or chord(key) for key in keys.split())
 
 
 def chord(key: str) -> str:
     """Return `Ctrl-R` for `c-r`; a letter alone is shown as typed."""
+    if key.startswith("s-"):
+        return f"Shift-{SPELLED[key[2:]]}"
     if key.startswith("c-"):
         rest = key[2:]
         return f"Ctrl-{SPELLED.get(rest) or rest.upper()}"

@@ -21,7 +21,7 @@ def read(path: str, text: str, offset: int = 1, total: int = 0) -> Step:
     shown = [f"{number}|{line}" for number, line in enumerate(lines, offset)]
     last = offset + len(lines) - 1
     if total > last:
-        shown.append(f"[lines {offset}-{last} of {total}; go on with offset={last + 1}]")
+        shown.append(f"[lines {offset}-{last} of {total}; continue with offset={last + 1}]")
     arguments: Dict = {"path": path}
     if offset > 1 or total:
         arguments |= {"offset": offset, "limit": len(lines)}

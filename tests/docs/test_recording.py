@@ -1,4 +1,4 @@
-"""The picture of the README can be recorded anew, and shows nothing of the machine it is from."""
+"""The pictures can be recorded anew, and show nothing of the machine they are from."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 REPO = Path(__file__).parents[2]
-PICTURE = REPO / "docs" / "images" / "session.svg"
+IMAGES = REPO / "docs" / "images"
 TEXT = "{http://www.w3.org/2000/svg}text"
 
 
@@ -17,13 +17,28 @@ def shown(picture: str) -> str:
     return "\n".join(" ".join(row) for row in rows.values()).replace("\N{NO-BREAK SPACE}", " ")
 
 
-def test_a_new_recording_tells_the_same_story(tmp_path: Path, user_home: Path) -> None:
-    command = [sys.executable, str(REPO / "scripts" / "record_session.py"), "--to"]
-    new = tmp_path / "new.svg"
-    done = subprocess.run([*command, str(new)], capture_output=True, text=True, check=False)
+def recorded(script: str, to: Path) -> list[Path]:
+    """Record pictures and return them, with the committed pictures of the same names."""
+    command = [sys.executable, str(REPO / "scripts" / script), "--to", str(to)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for picture in (shown(new.read_text("utf-8")), shown(PICTURE.read_text("utf-8"))):
-        for told in ("gives 49.9, not 45", "2 checks passed", "rm -rf build dist", "[o] once"):
+    new = sorted(to.glob("*.svg"))
+    prefix = script.removeprefix("record_").removesuffix(".py")
+    assert [path.name for path in new] == sorted(p.name for p in IMAGES.glob(f"{prefix}*.svg"))
+    return [*new, *(IMAGES / path.name for path in new)]
+
+
+def test_a_new_recording_tells_the_same_story(tmp_path: Path, user_home: Path) -> None:
+    for path in recorded("record_session.py", tmp_path):
+        picture = shown(path.read_text("utf-8"))
+        for told in ("2 checks passed", "rm -rf build dist", "[o] once", "~/shop (main)"):
             assert told in picture
         for private in (str(tmp_path), str(user_home), "/tmp/", "127.0.0.1"):
+            assert private not in picture
+
+
+def test_every_step_of_the_tour_works(tmp_path: Path, user_home: Path) -> None:
+    for path in recorded("record_tour.py", tmp_path):
+        picture = shown(path.read_text("utf-8"))
+        for private in (str(tmp_path), str(user_home), "/tmp/"):
             assert private not in picture

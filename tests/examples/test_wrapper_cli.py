@@ -12,7 +12,7 @@ def test_every_extension_hook_of_the_chat_works(screen) -> None:
     with ModelServer(["Blue.", "A sentence."]) as server:
         it = screen("run", SCRIPT, *at(server)).ready()
         it.sees("lab-model · 0 messages · pinned: nothing")
-        assert it.shown[-4] == "=" * 100
+        assert it.shown[-5] == "=" * 100
         it.ask("Which colour is the sky?", "Blue")
         it.sees_last("lab-model · 2 messages · pinned: nothing")
         it.say("/pin milk")
