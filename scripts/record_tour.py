@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]  # for the emulated terminal of the tests
+# The imports below need these folders: the emulated terminal is part of the tests.
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from record_session import CHECK, IMAGES, PRICES, call, cells, svg  # noqa: E402
 

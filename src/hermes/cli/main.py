@@ -54,7 +54,7 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
     def _format_action(self, action: argparse.Action) -> str:
         if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - it has no public name
-            return "".join(map(self._format_action, action._get_subactions()))  # noqa: SLF001
+            return "".join(map(self._format_action, action._get_subactions()))  # noqa: SLF001 - same
         return super()._format_action(action)
 
 

@@ -5,7 +5,6 @@ A person who allows a call for the session or permanently chooses a scope. The s
 """
 
 import hashlib
-import os
 import shlex
 import time
 from collections.abc import Iterable, Sequence
@@ -57,7 +56,7 @@ def offered_scopes(tool: str, concern: Concern) -> tuple[ApprovalScope, ...]:
     if concern.reach != "unknown":
         scopes.append(ApprovalScope(COMMAND, f"exactly this{here}"))
     if concern.words and concern.folder:
-        what = f"{os.path.basename(concern.words[0])} with exactly these arguments"  # noqa: PTH119
+        what = f"{concern.words[0].rpartition('/')[2]} with exactly these arguments"
         scopes.append(ApprovalScope(ARGUMENTS, f"{what}{here} and below"))
     if concern.folder and concern.reach == "folder":
         scopes.append(ApprovalScope(FOLDER, f"{every}{below}", concern.destructive))

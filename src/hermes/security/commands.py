@@ -295,6 +295,7 @@ def _is_inside(word: str, guard: PathGuard, folder: str) -> bool:
         literal = literal.rpartition("/")[0] or "."
     real = guard.resolve(literal, folder)
     # A folder that does not exist yet may become a link to another one.
+    # As texts, because a `Path` would drop the slash at the end.
     parent = real if literal != word or word.endswith("/") else os.path.dirname(real)  # noqa: PTH120
     known = "/" not in word or os.path.isdir(parent)  # noqa: PTH112
     return known and is_below(real, guard.resolve(folder, folder))
