@@ -52,7 +52,7 @@ class PostgresServer:
         self.port = free_port()
         self._settings = settings
         self._numbers = itertools.count()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[Any] | None = None
         if user := _other_user():
             os.chown(self.folder, user.pw_uid, user.pw_gid)
         self._initialise()
@@ -60,7 +60,8 @@ class PostgresServer:
     def start(self) -> None:
         options = {"port": self.port, "listen_addresses": "127.0.0.1", **self._settings}
         arguments = [f"-c{name}={value}" for name, value in options.items()]
-        command = [self.programs / "postgres", "-D", self.data, "-k", self.folder, *arguments]
+        program, data, folder = (str(each) for each in (self.programs, self.data, self.folder))
+        command = [f"{program}/postgres", "-D", data, "-k", folder, *arguments]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, **_as_other_user()

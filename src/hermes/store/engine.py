@@ -83,12 +83,21 @@ class Backend(Protocol):
         """Called after each commit with the number of its writes."""
         ...
 
+    def now(self, database: Database) -> float:
+        """Return the time of the clock that all users of the store share."""
+        ...
+
     def insert_message(self, database: Database, columns: Sequence[str], row: Row) -> int:
         """Insert into `messages` and its search index, and return the new id."""
         ...
 
     def find(self, database: Database, query: "Query", request: SearchRequest) -> list[Candidate]:
         """Return the newest messages that match, best first."""
+        ...
+
+    def vocabulary(self, database: Database, word: str, *, typos: bool) -> list[str]:
+        """Return words of messages, in the form of the index, among which are those that differ
+        from `word` by their ending and, with `typos`, by a typing error."""
         ...
 
     def reindex(self, database: Database, progress: Progress) -> int:

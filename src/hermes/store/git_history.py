@@ -5,6 +5,7 @@ The store never touches a repository of the user, and git never asks questions.
 
 import asyncio
 import contextlib
+import difflib
 import os
 import re
 import stat
@@ -356,6 +357,36 @@ class TreeChange(msgspec.Struct, frozen=True):
     after: TreeEntry | None
 
 
+MAX_MERGED_LINES = 3_000  #: Lines of a file for `merge_lines`, whose time grows quadratically.
+
+
+def merge_lines(ours: bytes, base: bytes, theirs: bytes) -> bytes | None:
+    """Merge two versions of `base`; None if both change the same lines or insert at one place.
+
+    Unlike git, this merges changes of neighbouring lines.
+    """
+    if any(b"\0" in each for each in (ours, base, theirs)):
+        return None
+    lines, *versions = [each.splitlines(keepends=True) for each in (base, ours, theirs)]
+    if max(map(len, (lines, *versions))) > MAX_MERGED_LINES:
+        return None
+    changes: set[tuple[int, int, tuple[bytes, ...]]] = set()  # a change in both counts once
+    for version in versions:
+        matcher = difflib.SequenceMatcher(None, lines, version, autojunk=False)
+        changes |= {
+            (start, end, tuple(version[first:last]))
+            for tag, start, end, first, last in matcher.get_opcodes()
+            if tag != "equal"
+        }
+    result, done, last_insertion = b"", 0, -1
+    for start, end, new in sorted(changes):
+        if start < done or (start == end == last_insertion):
+            return None
+        result += b"".join([*lines[done:start], *new])
+        done, last_insertion = end, start if start == end else -1
+    return result + b"".join(lines[done:])
+
+
 class UndoConflict(StrEnum):
     """Why a change cannot be undone: what happened to the file after it."""
 
@@ -574,7 +605,11 @@ class GitHistory:
             try:
                 merged = await self.git.run("merge-file", "--quiet", "-p", *map(str, paths))
             except GitCommandFailed:
-                return None
+                # git also reports changes of neighbouring lines as a conflict.
+                found = await asyncio.to_thread(merge_lines, *contents)
+                if found is None:
+                    return None
+                merged = found
         return await self.git.line("hash-object", "-w", "--no-filters", "--stdin", data=merged)
 
     # Maintenance

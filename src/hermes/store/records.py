@@ -24,11 +24,25 @@ class LoggedMessage(msgspec.Struct, frozen=True):
     token_count: int | None = None
 
 
+class LogEntry(msgspec.Struct, frozen=True):
+    """A message of any session, as `SessionStore.log_since` returns it."""
+
+    session_id: str
+    source: str
+    logged: LoggedMessage
+
+
 class Change(msgspec.Struct, frozen=True):
     """A change of a conversation other than a new message."""
 
-    reason: str  #: `undo`, `branch` or `compression`.
+    reason: str  #: `undo`, `branch`, `compression` or `shortening`.
     session_id: str  #: The resulting session: the same one for an undo, else the new one.
+
+
+PROGRAM_SOURCES = ("tool", "batch")  #: Sources of sessions that programs started.
+HIDDEN_SOURCES = (*PROGRAM_SOURCES, "subagent")
+"""Sources that lists of sessions hide by default. A subagent's session belongs to the conversation
+that started it, so a search of whole conversations includes it."""
 
 
 class SessionFilter(msgspec.Struct, frozen=True):
@@ -41,6 +55,7 @@ class SessionFilter(msgspec.Struct, frozen=True):
     ended_only: bool = False
     has_messages: bool = False  #: Only sessions with messages, and those that continue another.
     title: str = ""  #: Only titles that contain each of these words, in any case.
+    newest_only: bool = False  #: Without sessions that a compaction continued in another one.
     limit: int = 20
     offset: int = 0
 
@@ -91,11 +106,27 @@ class SearchRequest(msgspec.Struct, frozen=True):
     exclude_sources: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
+    exclude_sessions: tuple[str, ...] = ()
+    user: str = ""  #: Only sessions of this user; empty: of all.
     since: float | None = None
     until: float | None = None
     limit: int = 20
     offset: int = 0
+    tolerant: bool = False
+    """Also find other endings, typing errors and conversations with only some of the words, unless
+    the query has operators and except where enough messages have all words."""
+    also: tuple[str, ...] = ()  #: Other words for the same, of less weight, for a tolerant search.
 
+
+MatchKind = Literal["exact", "similar", "some"]
+"""Whether the message has all words of the query; or the conversation has them all, perhaps with
+other endings or without a typing error; or only some of them."""
+MATCH_NOTES: dict[MatchKind, str] = {
+    "exact": "",
+    "similar": "No message has exactly these words; these conversations have similar ones.",
+    "some": "No conversation has all of the words; these have some.",
+}
+"""What to tell the user about the best hit of a search."""
 
 Candidate = tuple[int, str, str, float, float]
 """A message that matches: id, session, role, timestamp and relevance (higher is better). A plain
@@ -120,6 +151,9 @@ class SearchHit(msgspec.Struct, frozen=True):
     model: str
     session_started: float
     title: str = ""
+    match: MatchKind = "exact"
+    share: float = 1.0
+    """Share of the query that the conversation has, weighted by the rarity of the words."""
 
 
 # Activity since a moment, for statistics
@@ -271,6 +305,24 @@ class ChatLease(msgspec.Struct, frozen=True):
     fence: int
 
 
+class GatewayRow(msgspec.Struct, frozen=True):
+    """A gateway that shares the store, or did until a while ago."""
+
+    owner: str
+    platforms: bytes  #: The names of the platforms that it serves, as JSON.
+    lease_until: float
+
+
+class GatewayBeat(msgspec.Struct, frozen=True):
+    """The gateways at one moment."""
+
+    now: float  #: By the clock of the store, which all gateways share.
+    gateways: tuple[GatewayRow, ...] = ()
+
+    def is_alive(self, gateway: GatewayRow) -> bool:
+        return gateway.lease_until > self.now
+
+
 class QueueCount(msgspec.Struct, frozen=True):
     """The messages of a platform in both queues, by state, and the time of the last ones."""
 
@@ -284,11 +336,27 @@ class QueueCount(msgspec.Struct, frozen=True):
     unreadable_in: int = 0
 
 
+class ApprovalRow(msgspec.Struct, frozen=True):
+    """One step of an approval."""
+
+    id: int
+    token: str  #: Names the approval.
+    kind: Literal["asked", "answer", "resolved"]
+    """`answer` is what another process than the asking one answered; `resolved` what counts."""
+    body: bytes  #: JSON, or for an `answer` the words that follow `/approve`.
+    owner: str  #: The process that stored it.
+    created_at: float
+    valid_until: float  #: Of `asked`: extended by the process that asks while it waits.
+
+
 # Scheduled runs
 
-RunState = Literal["claimed", "running", "ok", "failed", "silent", "skipped", "missed", "lost"]
-ENDED_STATES = ("ok", "failed", "silent", "skipped", "missed", "lost")
-"""`lost`: the process that ran it died, and it was not run again."""
+RunState = Literal[
+    "claimed", "running", "ok", "failed", "silent", "skipped", "missed", "lost", "undelivered"
+]
+ENDED_STATES = ("ok", "failed", "silent", "skipped", "missed", "lost", "undelivered")
+"""`lost`: the process that ran it died, and it was not run again. `undelivered`: it has an answer,
+which did not reach all of its chats."""
 
 
 class Run(msgspec.Struct, frozen=True):

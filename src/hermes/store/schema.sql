@@ -203,3 +203,19 @@ CREATE INDEX IF NOT EXISTS idx_outbox_inbox ON outbox(inbox_id);
 CREATE INDEX IF NOT EXISTS idx_chats_owner ON chats(owner);
 CREATE INDEX IF NOT EXISTS idx_chats_session ON chats(session_id);
 CREATE INDEX IF NOT EXISTS idx_cron_runs_state ON cron_runs(state);
+
+-- Approvals that a gateway asks for, and what became of them: rows of `kind` asked, answer and
+-- resolved, at most one of each for a token.
+-- Section: addition 4
+
+CREATE TABLE IF NOT EXISTS approvals (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    token TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    body TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    valid_until REAL NOT NULL
+);
+
+CREATE UNIQUE INDEX IF NOT EXISTS idx_approvals_token ON approvals(token, kind);

@@ -1,9 +1,10 @@
 """The message search as far as it is the same for both databases: query language, ranking, paging
 and snippets."""
 
+import math
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import islice
@@ -14,7 +15,7 @@ import msgspec
 
 from hermes.core.errors import UsageError
 from hermes.store.engine import Backend, Database, Row
-from hermes.store.records import Candidate, Neighbour, SearchHit, SearchRequest
+from hermes.store.records import Candidate, MatchKind, Neighbour, SearchHit, SearchRequest
 from hermes.store.rows import user_text
 from hermes.util.lazy import late_pattern
 from hermes.util.text import clean
@@ -206,12 +207,15 @@ def rank(candidates: Iterable[Candidate], now: float) -> list[Candidate]:
 
     def score(candidate: Candidate) -> float:
         _, _, role, timestamp, relevance = candidate
-        # From 1.0 for now (or a clock that was ahead) down to `_OLD`.
-        age = now - timestamp
-        recency = _OLD + (1 - _OLD) * 2.0 ** (-age / _HALF_LIFE) if age > 0 else 1.0
-        return relevance * _WEIGHTS.get(role, _OTHER) * recency
+        return relevance * _WEIGHTS.get(role, _OTHER) * _recency(timestamp, now)
 
     return sorted(candidates, key=score, reverse=True)
+
+
+def _recency(timestamp: float, now: float) -> float:
+    """Return 1.0 for now (or a clock that was ahead), and down to `_OLD` for the past."""
+    age = now - timestamp
+    return _OLD + (1 - _OLD) * 2.0 ** (-age / _HALF_LIFE) if age > 0 else 1.0
 
 
 # Snippets: the part of a message that shows why it was found.
@@ -322,8 +326,8 @@ def _composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def matchers(query: Query) -> tuple[TermMatcher, ...]:
-    """Return a matcher for each term of a query."""
+def matchers(terms: Iterable[Term]) -> tuple[TermMatcher, ...]:
+    """Return a matcher for each term."""
     return tuple(
         TermMatcher(
             tuple(
@@ -332,7 +336,7 @@ def matchers(query: Query) -> tuple[TermMatcher, ...]:
             re.compile(_word_pattern(term)),
             re.compile(_piece_pattern(term)),
         )
-        for term in dict.fromkeys(query.wanted)
+        for term in dict.fromkeys(terms)
     )
 
 
@@ -402,6 +406,219 @@ def _marked(text: str, spans: list[Span], start: int, end: int) -> str:
     return "".join(parts)
 
 
+# Words that are nearly the same: other endings and typing errors. They are compared with the words
+# that occur in messages, so no index of stems or trigrams is needed, and writing costs nothing.
+
+_SHORTEST = 4  #: Characters of a word that is compared.
+ENDING_CHARS = 6  #: Two words with the same stem differ in length by fewer characters.
+_ONE_ERROR, _TWO_ERRORS = 5, 8  #: Characters of words in which errors are assumed.
+_MOST_VARIANTS = 24
+_ENDINGS_TEXT = """
+    s es d ed ing er ers est ly y ies ied ion ions al ment ments ness e able ity
+    n en ern em t te ten tet et st end ende ung ungen lich ig ige igen
+    a as o os i ar ir ado ada ez ent ons ait ee ees re ato ata are ere ire ando endo
+    а я у ю ы и е ой ей ою ам ям ами ями ах ях ов ев ий ый ая ое ые ого ому
+    ть л ла ло ли ет ит ут ют ят им ем
+    """
+_ENDINGS = frozenset(("", *_ENDINGS_TEXT.split()))
+"""Endings of words in some languages, without accents."""
+_SHORT_ENDINGS = frozenset(("", "s", "e", "ed", "ing", "y", "ies", "en"))
+"""Endings after a stem of three characters."""
+_LEAVES = ({"f", "ves"}, {"fe", "ves"})  #: As in `leaf` and `knife`.
+
+
+def similar_words(word: str, vocabulary: Iterable[str], *, typos: bool = True) -> list[str]:
+    """Return words of `vocabulary` that differ from `word` by their ending or else, with `typos`,
+    by the fewest typing errors. All words are folded."""
+    others = [other for other in vocabulary if other != word]
+    found = sorted((other for other in others if _same_stem(word, other)), key=len)
+    limit = 2 if len(word) >= _TWO_ERRORS else 1 if len(word) >= _ONE_ERROR else 0
+    if not found and typos and limit:
+        errors = {other: _typing_errors(word, other, limit) for other in others}
+        least = min(errors.values(), default=limit + 1)
+        found = [other for other, count in errors.items() if count == least <= limit]
+    return found[:_MOST_VARIANTS]
+
+
+def _same_stem(word: str, other: str) -> bool:
+    shared = next(
+        (at for at, (one, two) in enumerate(zip(word, other, strict=False)) if one != two),
+        min(len(word), len(other)),
+    )
+    for at in range(shared, 2, -1):
+        allowed = _ENDINGS if at > 3 else _SHORT_ENDINGS
+        first, second = word[at:], other[at:]
+        # A consonant may be doubled before the ending, as in `plan` and `planning`.
+        doubled = [each[1:] if each[:1] == word[at - 1] else each for each in (first, second)]
+        ends = {first, second}
+        if ends <= allowed or set(doubled) <= allowed or ends in _LEAVES:
+            return True
+    return False
+
+
+def _typing_errors(word: str, other: str, limit: int) -> int:
+    """Return how many characters are missing, added, wrong or swapped with the next one, or
+    `limit + 1` if there are more errors than that."""
+    if abs(len(word) - len(other)) > limit or len(set(word) ^ set(other)) > 2 * limit:
+        return limit + 1
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, one in enumerate(word, 1):
+        previous, row = row, [at]
+        for place, two in enumerate(other, 1):
+            cost = min(previous[place] + 1, row[-1] + 1, previous[place - 1] + (one != two))
+            if at > 1 and place > 1 and (one, word[at - 2]) == (other[place - 2], two):
+                cost = min(cost, before[place - 2] + 1)
+            row.append(cost)
+        if min(row) > limit:
+            return limit + 1
+        before = previous
+    return row[-1]
+
+
+# The tolerant search: conversations that have the words of a query in any of their messages, with
+# other endings or typing errors, or that have only some of the words.
+
+_MOST_TERMS = 24
+_COMMON = 0.05
+"""Part of all messages that have a common word. `CANDIDATES` are enough, and 20 are needed."""
+_COMMON_WEIGHT = 0.1
+_ENDING_WEIGHT, _TYPO_WEIGHT = 0.9, 0.6
+"""Parts of the weight of a word that one with another ending or spelling has."""
+_FUNCTION_WORDS_TEXT = """
+    a about after all also an and any are as at be been before but by can could did do does done
+    for from get had has have he her here him his how i if in into is it its just let me more most
+    my no not of off on one or other our out over she should so some than that the their them then
+    there these they this those to too up us was we were what when where which who why will with
+    would you your aber als am auch auf aus bei bin bist da das dass dem den der des die doch du
+    ein eine einem einen einer er es für habe haben hat hatte ich ihr im ist ja kann mein meine
+    mir mit nach nicht noch nur ob oder ohne sein sich sie sind um und uns unser vom von war warum
+    wenn wer wie wir wird wo zu zum zur au aux avec ce cette dans de elle en est et il ils je la
+    le les leur lui mais nous ou par pas pour qu que qui sa se ses son sur un une vous al con del
+    el ella ellos era esta este ha las los lo mas mi muy para pero por si sin su sus una y ya como
+    cuando donde
+    """
+_FUNCTION_WORDS = frozenset(_FUNCTION_WORDS_TEXT.split())
+"""Words that say nothing about a topic. In a small store they may be as rare as others."""
+_ALSO_WEIGHT = 0.5
+_LEAST_SHARE = 0.35  #: Part of the best score that a conversation needs.
+_PER_SESSION = 3  #: Messages of a conversation that are returned.
+
+
+class _Evidence(msgspec.Struct):
+    """The terms that a message or a conversation has, with their weights."""
+
+    weights: dict[int, float] = {}
+
+    def add(self, term: int, weight: float) -> None:
+        self.weights[term] = max(self.weights.get(term, 0.0), weight)
+
+    @property
+    def score(self) -> float:
+        return sum(self.weights.values())
+
+
+class _Relaxed(NamedTuple):
+    candidates: list[Candidate]  #: Best first.
+    matches: dict[int, tuple[MatchKind, float]]  #: The match and the share of each candidate.
+    terms: tuple[Term, ...]  #: What to mark in the messages.
+
+
+class _TolerantSearch:
+    def __init__(self, backend: Backend, database: Database, request: SearchRequest) -> None:
+        self._backend, self._database = backend, database
+        self._request = msgspec.structs.replace(request, offset=0, limit=CANDIDATES)
+        self._messages: dict[int, Candidate] = {}
+        self._by_message: defaultdict[int, _Evidence] = defaultdict(_Evidence)
+        self._by_session: defaultdict[str, _Evidence] = defaultdict(_Evidence)
+        self._terms: list[Term] = []
+        newest = database.rows("SELECT coalesce(max(id), 0) FROM messages")[0][0]
+        self._common = min(max(int(newest * _COMMON), 20), CANDIDATES)
+
+    def run(self, terms: Sequence[Term], now: float) -> _Relaxed:
+        weights = [
+            self._add(number, term, 1.0)
+            for number, term in enumerate(self._split(dict.fromkeys(terms)))
+        ]
+        other = parse_query(" ".join(f'"{text}"' for text in self._request.also)).wanted
+        also = [
+            self._add(number, term, _ALSO_WEIGHT)
+            for number, term in enumerate(other[:_MOST_TERMS], len(weights))
+        ]
+        telling = {n for n, weight in enumerate((*weights, *also)) if weight > _COMMON_WEIGHT}
+        telling = telling or set(range(len(weights)))
+        best = max((each.score for each in self._by_session.values()), default=0.0)
+        wanted = telling & set(range(len(weights)))
+        ranked = sorted(self._messages.values(), key=lambda one: self._score(one, now))[::-1]
+        kept: list[Candidate] = []
+        matches: dict[int, tuple[MatchKind, float]] = {}
+        counts: Counter[str] = Counter()
+        for candidate in ranked:
+            id_, session = candidate[:2]
+            held = self._by_session[session]
+            is_full = counts[session] == _PER_SESSION and not self._request.sessions
+            # Common words alone say nothing about a conversation.
+            is_telling = not telling.isdisjoint(held.weights)
+            if is_full or not is_telling or held.score < _LEAST_SHARE * best:
+                continue
+            counts[session] += 1
+            kept.append(candidate)
+            own = sum(held.weights.get(number, 0.0) for number in range(len(weights)))
+            is_whole = wanted <= held.weights.keys()
+            matches[id_] = "similar" if is_whole else "some", round(own / sum(weights), 2)
+        return _Relaxed(kept, matches, tuple(self._terms))
+
+    def _score(self, candidate: Candidate, now: float) -> float:
+        id_, session, role, timestamp, _ = candidate
+        words = self._by_session[session].score + self._by_message[id_].score / 2
+        # Only a little: what the conversation is about matters most here.
+        return words * (1 + 0.1 * _WEIGHTS.get(role, _OTHER) + 0.1 * _recency(timestamp, now))
+
+    def _split(self, terms: Iterable[Term]) -> Iterator[Term]:
+        """Yield the terms. A run of a script without spaces that no message has is split into
+        pairs of characters, because it may be a whole sentence."""
+        for term in islice(terms, _MOST_TERMS):
+            pairs = [term.text[at : at + 2] for at in range(len(term.text) - 1)]
+            if term.is_unspaced and len(pairs) > 1 and not self._find([term]):
+                yield from (Term((pair,), pair) for pair in dict.fromkeys(pairs[:_MOST_TERMS]))
+            else:
+                yield term
+
+    def _add(self, number: int, term: Term, factor: float) -> float:
+        """Find a term and words similar to it, and return the weight of the term."""
+        exact = self._find([term])
+        variants = self._variants(term, typos=not exact)
+        near = self._find(variants) if variants else []
+        self._terms += [term, *variants]
+        count = len({found[0] for found in (*exact, *near)})
+        rarity = math.log(1 + CANDIDATES / max(count, 1))
+        is_common = count >= self._common or term.text.lower() in _FUNCTION_WORDS
+        weight = factor * (_COMMON_WEIGHT if is_common else rarity)
+        # All variants differ by their ending, or all by a typing error.
+        is_ending = variants and _same_stem(fold(term.words[0]), variants[0].text)
+        similar = _ENDING_WEIGHT if is_ending else _TYPO_WEIGHT
+        for candidates, part in ((exact, weight), (near, weight * similar)):
+            for candidate in candidates:
+                id_, session = candidate[:2]
+                self._messages.setdefault(id_, candidate)
+                self._by_message[id_].add(number, part)
+                self._by_session[session].add(number, part)
+        return weight
+
+    def _variants(self, term: Term, *, typos: bool) -> list[Term]:
+        word = fold(term.words[0])
+        is_plain = len(term.words) == 1 and not term.prefix and not term.is_unspaced
+        is_plain = is_plain and word not in _FUNCTION_WORDS
+        if not is_plain or len(word) < _SHORTEST or any(map(str.isdigit, word)):
+            return []
+        known = self._backend.vocabulary(self._database, word, typos=typos)
+        return [Term((other,), other) for other in similar_words(word, known, typos=typos)]
+
+    def _find(self, terms: Iterable[Term]) -> list[Candidate]:
+        query = Query(tuple(Group((term,)) for term in terms))
+        return self._backend.find(self._database, query, self._request)
+
+
 CONTEXT_LENGTH = 200
 
 _BATCH = 500  #: Maximum number of ids in one statement.
@@ -424,7 +641,18 @@ def search(
             hint='Write words that occur together, "a phrase", this OR that, NOT this, or star*.',
         )
     ranked = rank(backend.find(database, query, request), now)
-    return tuple(_hits(database, _page(database, ranked, request), query))
+    terms, matches = query.wanted, dict[int, tuple[MatchKind, float]]()
+    is_plain = len(query.any_of) == 1 and not query.any_of[0].none_of
+    if request.tolerant and is_plain and len(ranked) < request.offset + request.limit:
+        relaxed = _TolerantSearch(backend, database, request).run(terms, now)
+        terms, matches = (*terms, *relaxed.terms), dict(relaxed.matches)
+        for found in ranked:
+            matches.pop(found[0], None)
+        # Beside messages with all words, those with only some would be noise.
+        wanted = ("similar",) if ranked and not request.also else ("similar", "some")
+        ranked += [one for one in relaxed.candidates if matches.get(one[0], ("",))[0] in wanted]
+    page = _page(database, ranked, request)
+    return tuple(_hits(database, page, terms, matches))
 
 
 def _page(database: Database, ranked: list[Candidate], request: SearchRequest) -> list[Candidate]:
@@ -472,18 +700,24 @@ FROM messages WHERE id IN
 """
 
 
-def _hits(database: Database, page: list[Candidate], query: Query) -> Iterator[SearchHit]:
+def _hits(
+    database: Database,
+    page: list[Candidate],
+    wanted: Sequence[Term],
+    matches: dict[int, tuple[MatchKind, float]],
+) -> Iterator[SearchHit]:
     facts = {row[0]: row for row in _by_id(database, _FACTS, [found[0] for found in page])}
     adjacent = {id_ for row in facts.values() for id_ in row[6:] if id_ is not None}
     neighbours = {
         id_: Neighbour(role, _visible_text(role, content)[:CONTEXT_LENGTH])
         for id_, role, content in _by_id(database, _NEIGHBOURS, sorted(adjacent))
     }
-    terms = matchers(query)
+    terms = matchers(wanted)
     for id_, session_id, role, timestamp, _ in page:
         if id_ not in facts:
             continue  # deleted since it was found
         _, content, source, model, started, title, *near = facts[id_]
+        match, share = matches.get(id_, ("exact", 1.0))
         yield SearchHit(
             id=id_,
             session_id=session_id,
@@ -495,6 +729,8 @@ def _hits(database: Database, page: list[Candidate], query: Query) -> Iterator[S
             model=model or "",
             session_started=started,
             title=title or "",
+            match=match,
+            share=share,
         )
 
 

@@ -11,23 +11,26 @@ are methods, because they need the backend or some work before the transaction.
 
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+import msgspec
+
 from hermes.core.errors import ConfigError
 from hermes.core.messages import Message
 from hermes.core.model import ModelCall
 from hermes.store.engine import Backend, Database, Engine, Progress, ignore_progress
-from hermes.store.queries import chats, inbox, lifecycle, outbox, runs
+from hermes.store.queries import approvals, chats, inbox, lifecycle, outbox, runs
 from hermes.store.queries import messages as message_queries
 from hermes.store.queries import sessions as session_queries
 from hermes.store.queries import usage as usage_queries
 from hermes.store.records import (
     ChatLease,
+    GatewayBeat,
     OutboxItem,
     Record,
     SearchHit,
@@ -46,19 +49,24 @@ SMALL_PROMPT = 32_000
 """Characters of a system prompt that takes a fraction of a millisecond to store; it is not
 indexed."""
 
+WEAK_SHARE = 0.5  #: A search whose best hit has less of the query found little.
+SuggestWords = Callable[[str], Awaitable[Sequence[str]]]
+"""Returns other words for a query, such as synonyms; none if it has no idea."""
+
 log = logging.getLogger(__name__)
 
 _lease: ContextVar[ChatLease | None] = ContextVar("hermes_lease", default=None)
 
 
 @contextmanager
-def under_lease(lease: ChatLease) -> Iterator[None]:
-    """Refuse writes to sessions with `LeaseLost` once `lease` is not the newest of its chat.
+def under_lease(lease: ChatLease | None) -> Iterator[None]:
+    """Refuse writes to sessions with `LeaseLost` once `lease` is not the newest of its chat. None
+    changes nothing.
 
     It applies to the block and to the tasks that are started in it, so that a process which lost a
     chat writes nothing more into its session.
     """
-    token = _lease.set(lease)
+    token = _lease.set(lease or _lease.get())
     try:
         yield
     finally:
@@ -164,6 +172,8 @@ class InboxQueue(StorePart):
     receive = write(inbox.receive, small=lambda item, *_, **__: len(item.event) <= SMALL_EVENT)
     pending = read(inbox.pending)
     pending_chats = read(inbox.pending_chats)
+    pending_of = read(inbox.pending_of)
+    orphaned_chats = read(inbox.orphaned_chats)
     start = write(inbox.start, small=True)
     start_command = write(inbox.start_command, small=True, fenced=True)
     answer = write(inbox.answer, small=lambda _ids, items, *_, **__: _is_small(items))
@@ -180,6 +190,7 @@ class OutboxQueue(StorePart):
     stream_of = read(outbox.stream_of)
     finish_stream = write(outbox.finish_stream, small=lambda _id, items, *_, **__: _is_small(items))
     mark_sending = write(outbox.mark_sending, small=True)
+    take_sending = write(outbox.take_sending, small=True)
     mark_streaming = write(outbox.mark_streaming, small=True)
     mark_sent = write(outbox.mark_sent, small=True)
     retry = write(outbox.retry, small=lambda *_, body=b"", **__: not body)
@@ -198,6 +209,37 @@ class ChatLeases(StorePart):
     delete = write(chats.delete, small=True)
     owners = read(chats.owners)
 
+    async def gateways(self) -> GatewayBeat:
+        """Return the gateways that share the store, or did until a while ago."""
+        backend = self._engine.backend
+        return await self.run_read(
+            lambda database: GatewayBeat(backend.now(database), chats.gateways(database))
+        )
+
+    async def beat(
+        self, owner: str, platforms: bytes, seconds: float, keys: Sequence[str] = ()
+    ) -> GatewayBeat:
+        """Record that a gateway is alive (see `queries.chats.beat`), by the clock of the store."""
+        backend = self._engine.backend
+
+        def work(database: Database) -> GatewayBeat:
+            return chats.beat(database, owner, platforms, backend.now(database), seconds, keys)
+
+        return await self.run_write(work)
+
+
+class ApprovalStore(StorePart):
+    """Approvals that are asked for in chats, for other processes than the gateway."""
+
+    ask = write(approvals.ask)
+    renew = write(approvals.renew, small=True)
+    answer = write(approvals.answer, small=True)
+    resolve = write(approvals.resolve, small=True)
+    unresolved = read(approvals.unresolved)
+    get = read(approvals.get)
+    since = read(approvals.since)
+    newest_id = read(approvals.newest_id)
+
 
 class RunClaims(StorePart):
     """Runs of scheduled jobs, claimed so that each instant runs once, and the jobs of a store that
@@ -207,6 +249,9 @@ class RunClaims(StorePart):
     record = write(runs.record, small=True)
     take_over = write(runs.take_over, small=True)
     report = write(runs.report, small=True)
+    retry_delivery = write(runs.retry_delivery, small=True)
+    confirm = write(runs.confirm, small=True)
+    unconfirmed = read(runs.unconfirmed)
     renew = write(runs.renew, small=True)
     owners = read(runs.owners)
     history = read(runs.history)
@@ -236,8 +281,14 @@ class SessionStore(StorePart):
         self.inbox = InboxQueue(engine)
         self.outbox = OutboxQueue(engine)
         self.chats = ChatLeases(engine)
+        self.approvals = ApprovalStore(engine)
         self.runs = RunClaims(engine)
         self.responses = ResponseStore(engine)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several machines may use the store at the same time."""
+        return not self._engine.backend.is_local
 
     def close(self) -> None:
         """Finish pending writes and release the store. Further calls have no effect."""
@@ -248,12 +299,16 @@ class SessionStore(StorePart):
     messages = read(message_queries.conversation)
     entries = read(message_queries.entries)
     log = read(message_queries.log)
+    log_since = read(message_queries.log_since)
+    newest_message_id = read(message_queries.newest_id)
+    version = read(message_queries.version)
     undone = read(message_queries.undone)
     changes = read(message_queries.changes)
     ancestors = read(lifecycle.ancestors)
     descendants = read(lifecycle.descendants)
     usage = read(usage_queries.lines)
     spent_usd = read(usage_queries.spent_usd)
+    last_prompt_tokens = read(usage_queries.last_prompt_tokens)
     reopen = write(session_queries.reopen)
 
     create = timed(
@@ -264,6 +319,7 @@ class SessionStore(StorePart):
     finish = timed(session_queries.end, small=True, fenced=True)
     branch = timed(lifecycle.branch, fenced=True)
     compact = timed(lifecycle.compact, fenced=True)
+    rewrite = timed(lifecycle.rewrite, fenced=True)
     undo = timed(lifecycle.undo, fenced=True)
 
     async def append(self, session_id: str, message: Message, call: ModelCall | None = None) -> int:
@@ -286,14 +342,28 @@ class SessionStore(StorePart):
     info = read(session_queries.info)
     latest = read(session_queries.latest)
     sessions = read(session_queries.select)
+    count_sessions = read(session_queries.count)
     resolve = read(session_queries.resolve)
     set_title = write(session_queries.set_title)
     next_title = read(session_queries.next_title)
 
-    async def search(self, request: SearchRequest) -> tuple[SearchHit, ...]:
-        """Return the hits, best first. Raises `UsageError` for a query without a search term."""
+    async def search(
+        self, request: SearchRequest, suggest: SuggestWords | None = None
+    ) -> tuple[SearchHit, ...]:
+        """Return the hits, best first. Raises `UsageError` for a query without a search term.
+
+        If a tolerant search finds little, it is repeated with the words that `suggest` returns for
+        the query.
+        """
         backend, now = self._engine.backend, self.now()
-        return await self.run_read(lambda database: search(backend, database, request, now))
+        hits = await self.run_read(lambda database: search(backend, database, request, now))
+        is_weak = not hits or hits[0].share < WEAK_SHARE
+        if suggest is None or not request.tolerant or not is_weak:
+            return hits
+        if not (words := tuple(await suggest(request.query))):
+            return hits
+        wider = msgspec.structs.replace(request, also=words)
+        return await self.run_read(lambda database: search(backend, database, wider, now))
 
     # Export, deletion and maintenance
 

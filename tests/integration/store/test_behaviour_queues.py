@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.store.queries import test_chats, test_inbox_and_outbox, test_runs
+from tests.unit.store.queries import test_approvals, test_chats, test_inbox_and_outbox, test_runs
 
 pytestmark = pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 
@@ -31,6 +31,9 @@ class TestOneConversation(test_chats.TestOneConversation): ...
 class TestOnce(test_chats.TestOnce): ...
 
 
+class TestGateways(test_chats.TestGateways): ...
+
+
 class TestRuns(test_runs.TestRuns): ...
 
 
@@ -38,3 +41,9 @@ class TestJobs(test_runs.TestJobs): ...
 
 
 class TestResponses(test_runs.TestResponses): ...
+
+
+class TestApprovals(test_approvals.TestApprovals): ...
+
+
+class TestLogSince(test_approvals.TestLogSince): ...

@@ -1,5 +1,6 @@
 """Search: what is found, in any language, and what a hit says."""
 
+import msgspec
 import pytest
 
 from hermes.core.errors import UsageError
@@ -37,8 +38,93 @@ async def test_a_strange_query_finds_something_or_is_a_usage_error(library):
     for query in HOSTILE:
         try:
             assert set(await found(library, query)) <= set(TEXTS), query
+            assert set(await found(library, query, tolerant=True)) <= set(TEXTS), query
         except UsageError as error:
             assert str(error)
+
+
+TOLERANT = {
+    "tomato": ("garden", "similar"),  # another ending
+    "greenhose": ("garden", "similar"),  # a typing error
+    "rgeenhouse": ("garden", "similar"),
+    "early blight copper": ("garden", "similar"),  # in several messages
+    "What became of the tomatoes in my conservatory?": ("garden", "some"),
+    "орхидея": ("flower", "similar"),
+    "Rechnung": ("bill", "similar"),
+    "planning": ("plan", "similar"),
+    "leaf": ("garden", "similar"),
+    "我们什么时候去西安": ("xian", "some"),  # a whole sentence without spaces
+    "invoice": ("bill", "exact"),
+}
+
+
+async def test_a_tolerant_search_finds_endings_errors_and_some_of_the_words(store):
+    await start(
+        store,
+        "garden",
+        "My tomatoes have early blight on the leaves",
+        "Spray copper in the greenhouse",
+    )
+    await start(store, "flower", "Как пересадить орхидею?")
+    await start(store, "bill", "the invoice is late", "Die Rechnungen sind bezahlt")
+    await start(store, "plan", "the plan of the house")
+    await start(store, "xian", "我们打算十月去西安看兵马俑")
+    await start(store, "other", "Play some music", "It plays")
+    results = {}
+    for query in TOLERANT:
+        hits = await store.search(SearchRequest(query, tolerant=True))
+        results[query] = (hits[0].session_id, hits[0].match) if hits else None
+    assert results == TOLERANT
+    (hit,) = await store.search(SearchRequest("greenhose", tolerant=True))
+    assert hit.snippet == "Spray copper in the >>>greenhouse<<<" and hit.share == 0.6
+    for strict in ('"tomato blight"', "tomato NOT early", "tomato OR blights", "12345", "zzzzzz"):
+        assert await store.search(SearchRequest(strict, tolerant=True)) == (), strict
+    assert await store.search(SearchRequest("tomato")) == ()
+
+
+async def test_a_tolerant_search_obeys_filters_and_pages(store):
+    for number in range(8):
+        await start(store, f"s{number}", f"tomatoes {number}", source="cli" if number else "tool")
+    request = SearchRequest("tomato", exclude_sources=("tool",), limit=3, tolerant=True)
+    pages = [
+        [hit.session_id for hit in await store.search(msgspec.structs.replace(request, offset=at))]
+        for at in (0, 3, 6)
+    ]
+    assert list(map(len, pages)) == [3, 3, 1]
+    assert {one for page in pages for one in page} == {f"s{number}" for number in range(1, 8)}
+
+
+async def test_sessions_are_left_out_and_kept_by_user(store):
+    await start(store, "a", "an apple", user_id="ada")
+    await start(store, "b", "an apple", user_id="bob")
+    await start(store, "c", "an apple")
+    assert await found(store, "apple", user="ada") == ["a"]
+    assert sorted(await found(store, "apple", exclude_sessions=("a", "x"))) == ["b", "c"]
+    assert sorted(await found(store, "apples", exclude_sessions=("c",), tolerant=True)) == [
+        "a",
+        "b",
+    ]
+
+
+async def test_other_words_are_asked_for_only_if_little_is_found(store):
+    await start(store, "cat", "our cat vomits after the dry food")
+    await start(store, "other", "the weather is fine")
+    asked = []
+
+    async def suggest(query: str) -> list[str]:
+        asked.append(query)
+        return ["cat", "dog", "sick"]
+
+    for query, expected in (
+        ("pet with an illness", ["cat"]),
+        ("vomit", ["cat"]),
+        ("food", ["cat"]),
+    ):
+        hits = await store.search(SearchRequest(query, tolerant=True), suggest)
+        assert [hit.session_id for hit in hits] == expected
+    assert asked == ["pet with an illness"]
+    assert await store.search(SearchRequest("pet"), suggest) == ()
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("query", ["", "  ", '"', "OR", "!?", "*"])

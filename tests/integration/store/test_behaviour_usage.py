@@ -53,8 +53,17 @@ async def test_usage_counts_what_a_session_caused(store):
     assert costs(await store.usage("s")) == {False: 5.0, True: 10.0}
     assert costs(await store.usage("branch")) == {False: 16.0}
     assert costs(await store.usage()) == {False: 21.0, True: 10.0}
+    await store.rewrite("worker", await store.log("worker"))  # shortened: still a subagent
+    assert costs(await store.usage()) == {False: 21.0, True: 10.0}
     spent = [await store.spent_usd(who) for who in ("s", "branch", "", "nobody")]
     assert spent == [15.0, 16.0, 31.0, 0.0]
+
+
+async def test_a_call_without_a_session_counts_to_the_whole(store):
+    await start(store)
+    await store.record_call("", ModelCall(TOKENS, "m", "p", 0.5, task="session_search"))
+    assert [line.task for line in await store.usage()] == ["session_search"]
+    assert (await store.spent_usd(), await store.spent_usd("s")) == (0.5, 0.0)
 
 
 async def test_usage_since_a_moment(store):

@@ -15,6 +15,7 @@ from hermes.store.git_history import (
     TreeChange,
     TreeEntry,
     UndoConflict,
+    merge_lines,
 )
 
 OPTIONS = {"excluded": ("*.tmp",), "list_nested": lambda _folder: ["inner.txt"]}
@@ -95,6 +96,26 @@ async def test_undo_is_a_three_way_merge(tmp_path: Path):
     for (before, after, now), expected in cases:
         result = await history.undo(TreeChange("a", before, after), now)
         assert result == expected, (before, after, now)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "merged"),
+    [
+        ("A b c d", "a B c d", "A B c d"),
+        ("a x b c d", "A b c d", "A x b c d"),
+        ("a b c d", "b c d", "b c d"),
+        ("A b c d", "A b C d", "A b C d"),
+        ("a b c d x", "a b c", "a b c x"),
+        ("A b c d", "x b c d", None),
+        ("a x b c d", "a y b c d", None),
+        ("a B x c d", "a y d", None),
+        ("a b c \0", "A b c d", None),
+    ],
+)
+def test_neighbouring_lines_are_merged_and_equal_ones_conflict(ours, theirs, merged):
+    texts = [each.replace(" ", "\n").encode() + b"\n" for each in (ours, "a b c d", theirs)]
+    expected = None if merged is None else merged.replace(" ", "\n").encode() + b"\n"
+    assert merge_lines(*texts) == expected
 
 
 async def test_a_git_that_is_given_up_takes_its_helpers_with_it(tmp_path: Path, gone: Any) -> None:

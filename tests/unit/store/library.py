@@ -10,7 +10,7 @@ import apsw
 from hermes.store.records import Candidate, SearchHit, SearchRequest
 from hermes.store.search import Query, parse_query, search
 from hermes.store.sqlite import schema
-from hermes.store.sqlite.search import find
+from hermes.store.sqlite.search import find, vocabulary
 
 NOW = 1_000_000.0
 CORPUS = tomllib.loads(Path(__file__).with_name("search_corpus.toml").read_text("utf-8"))
@@ -38,6 +38,9 @@ class Library:
 
     def find(self, database: Any, query: Query, request: SearchRequest) -> list[Candidate]:
         return find(database, query, request)
+
+    def vocabulary(self, database: Any, word: str, *, typos: bool) -> list[str]:
+        return vocabulary(database, word, typos=typos)
 
     def session(self, name: str, *, source: str = "cli", title: str | None = None) -> None:
         self.change(

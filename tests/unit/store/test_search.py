@@ -54,7 +54,7 @@ PLAIN = "lorem ipsum dolor sit amet " * 100
 
 
 def show(content: str, query: str) -> str:
-    return snippet(content, matchers(parse_query(query)))
+    return snippet(content, matchers(parse_query(query).wanted))
 
 
 def test_matches_are_marked():

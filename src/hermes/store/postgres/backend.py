@@ -26,7 +26,7 @@ from hermes.store.postgres.connection import (
     open_connection,
 )
 from hermes.store.postgres.schema import migrate
-from hermes.store.postgres.search import find
+from hermes.store.postgres.search import find, vocabulary
 from hermes.store.records import Candidate, SearchRequest, StoreSizes
 from hermes.store.search import Query
 
@@ -185,11 +185,18 @@ class PostgresBackend:
     def after_writes(self, database: Database, count: int) -> None:
         """Nothing to do: the server does its own maintenance."""
 
+    def now(self, database: Database) -> float:
+        """The clock of the server: those of the machines may differ by more than a lease."""
+        return float(database.rows("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0])
+
     def insert_message(self, database: Database, columns: Sequence[str], row: Row) -> int:
         return search.insert_message(_postgres(database), columns, row)
 
     def find(self, database: Database, query: Query, request: SearchRequest) -> list[Candidate]:
         return find(_postgres(database), query, request)
+
+    def vocabulary(self, database: Database, word: str, *, typos: bool) -> list[str]:
+        return vocabulary(_postgres(database), word, typos=typos)
 
     def reindex(self, database: Database, progress: Progress) -> int:
         own = _postgres(database)

@@ -13,7 +13,7 @@ from hermes.core.errors import StoreError, StoreTooNew
 from hermes.store.postgres.connection import PostgresDatabase
 from hermes.store.schema import columns_of, created, read_statements, shared_statements
 
-VERSION, ADDITIONS_VERSION = 6, 3
+VERSION, ADDITIONS_VERSION = 6, 4
 SEARCH_INDEX = "idx_messages_search"
 
 _TYPES = {
@@ -124,7 +124,8 @@ def _check_schema(database: PostgresDatabase) -> None:
     names = {table for table, _ in columns}
     taken = sorted(
         name
-        for statement in shared_statements()["addition 3"]
+        for addition in ("addition 3", "addition 4")
+        for statement in shared_statements()[addition]
         if (name := created(statement, "TABLE")) in names
         and not columns >= {(name, column) for column, _ in columns_of(statement)[:5]}
     )

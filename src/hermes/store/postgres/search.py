@@ -23,6 +23,7 @@ from hermes.store.records import Candidate, SearchRequest
 from hermes.store.rows import placeholders, user_text
 from hermes.store.search import (
     CANDIDATES,
+    ENDING_CHARS,
     Query,
     SqlCondition,
     Term,
@@ -340,6 +341,34 @@ def find(database: PostgresDatabase, query: Query, request: SearchRequest) -> li
     return sorted(found, key=lambda one: (one[4], one[0]), reverse=True)
 
 
+# PostgreSQL has no list of the words of an index. The words that begin like the one looked for are
+# read from the newest messages that have such a word.
+_VOCABULARY = """
+SELECT DISTINCT lexeme FROM (
+    SELECT search FROM messages WHERE search @@ ?::tsquery ORDER BY id DESC LIMIT ?
+) AS newest, unnest(search)
+WHERE length(lexeme) BETWEEN ? AND ? AND ({beginnings})
+"""
+
+
+def vocabulary(database: PostgresDatabase, word: str, *, typos: bool) -> list[str]:
+    """See `Backend.vocabulary`. Words with another error in the first three characters than two
+    swapped or an added one are found in the newest messages only."""
+    lengths = (len(word) - ENDING_CHARS, len(word) + ENDING_CHARS)
+    starts = [word[:3]]
+    if typos:
+        starts += [word[1] + word[0] + word[2], word[0] + word[2] + word[1]]
+        starts += [word[1:4], word[0] + word[2:4], word[:2] + word[3]]
+    found: dict[str, None] = {}
+    for some, limit in ((starts, 1_000), ([word[:2]], 300)) if typos else ((starts, 1_000),):
+        query = " | ".join(f"{quote_lexeme(start)}:*" for start in some)
+        tests = " OR ".join("starts_with(lexeme, ?)" for _ in some)
+        statement = _VOCABULARY.format(beginnings=tests)
+        rows = database.rows(statement, (query, limit, *lengths, *some), prepare=False)
+        found |= dict.fromkeys(row[0] for row in rows)
+    return list(found)
+
+
 def _filters(request: SearchRequest) -> Iterator[SqlCondition]:
     sessions = "session_id IN (SELECT id FROM sessions WHERE source {} ({}))"
     for test, values in (
@@ -347,8 +376,10 @@ def _filters(request: SearchRequest) -> Iterator[SqlCondition]:
         (sessions.format("NOT IN", "{}"), request.exclude_sources),
         ("role IN ({})", request.roles),
         ("session_id IN ({})", request.sessions),
+        ("session_id NOT IN ({})", request.exclude_sessions),
+        ("session_id IN (SELECT id FROM sessions WHERE user_id IN ({}))", (request.user,)),
     ):
-        if values:
+        if any(values):
             yield SqlCondition(test.format(placeholders(values)), values)
     if request.since is not None:
         yield SqlCondition("timestamp >= ?", (request.since,))

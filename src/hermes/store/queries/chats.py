@@ -2,6 +2,10 @@
 
 A lease names its owner and a fence, a number that grows with each new owner. Writes under an older
 fence are refused.
+
+Keys that begin with `LEASE_PREFIX` are not chats: they are leases on sessions and named
+conversations of the API, and the heartbeats of the gateways that share the store. Such a row exists
+only while the lease is held.
 """
 
 from collections.abc import Sequence
@@ -10,11 +14,24 @@ from msgspec.structs import astuple
 
 from hermes.core.errors import LeaseLost, StoreConflict
 from hermes.store.engine import Database
-from hermes.store.records import ChatLease, ChatRow
-from hermes.store.rows import StructColumns, to_columns
+from hermes.store.records import ChatLease, ChatRow, GatewayBeat, GatewayRow
+from hermes.store.rows import StructColumns, placeholders, to_columns
+
+LEASE_PREFIX = "lease:"
+GATEWAY_PREFIX = f"{LEASE_PREFIX}gateway:"
+KEEP_SECONDS = 1800.0  #: Seconds after which a lease that was not released is deleted.
 
 _COLUMNS = StructColumns(ChatRow)
 _SELECT = f"SELECT {_COLUMNS.names} FROM chats"
+_IS_LEASE = "session_key >= 'lease:' AND session_key < 'lease;'"
+_GATEWAYS = """
+SELECT owner, origin, lease_until FROM chats
+WHERE session_key >= 'lease:gateway:' AND session_key < 'lease:gateway;' ORDER BY owner
+"""
+_BEAT = f"""
+INSERT INTO chats ({_COLUMNS.names}) VALUES (?, '', ?, ?, ?, ?, 0, 1)
+ON CONFLICT (session_key) DO UPDATE SET origin = excluded.origin, last_active = excluded.last_active
+"""
 
 _BIND = f"""
 INSERT INTO chats ({_COLUMNS.names}) VALUES (?, ?, ?, ?, ?, '', 0, 0)
@@ -27,7 +44,7 @@ ON CONFLICT (session_key) DO UPDATE SET
 """
 # One statement: of two processes that claim the same chat, the second sees what the first did.
 _CLAIM = f"""
-INSERT INTO chats ({_COLUMNS.names}) VALUES (?, '', '', ?, ?, ?, ?, 1)
+INSERT INTO chats ({_COLUMNS.names}) VALUES (?, ?, '', ?, ?, ?, ?, 1)
 ON CONFLICT (session_key) DO UPDATE SET
     fence = chats.fence + CASE excluded.owner WHEN chats.owner THEN 0 ELSE 1 END,
     owner = excluded.owner,
@@ -47,8 +64,9 @@ def get(database: Database, session_key: str) -> ChatRow | None:
 
 def select(database: Database, *, idle_since: float | None = None) -> tuple[ChatRow, ...]:
     """Return all chats, or those without activity since then; the longest idle first."""
-    clause, values = ("", ()) if idle_since is None else ("WHERE last_active < ?", (idle_since,))
-    rows = database.rows(f"{_SELECT} {clause} ORDER BY last_active, session_key", values)
+    clause, values = ("", ()) if idle_since is None else (" AND last_active < ?", (idle_since,))
+    statement = f"{_SELECT} WHERE NOT ({_IS_LEASE}){clause} ORDER BY last_active, session_key"
+    rows = database.rows(statement, values)
     return _COLUMNS.read_all(rows)
 
 
@@ -98,18 +116,23 @@ def claim(
     until: float,
     *,
     dead: Sequence[str] = (),
+    session_id: str = "",
+    expiry: float | None = None,
 ) -> ChatLease | None:
     """Take the lease of a chat if it is free or expired, or if its owner is named in `dead` or is
     `owner` itself. Return None if another process holds it, or holds another chat in the same
-    session: a session is written by one chat at a time."""
+    session: a session is written by one chat at a time. `session_id` is the session of a chat that
+    is not stored yet. Leases that ended before `expiry` are expired, by default those before now.
+    """
+    expiry = now if expiry is None else expiry
     bound = database.rows(
         "SELECT session_id FROM chats WHERE session_key = ?", to_columns(session_key)
     )
-    session_id = str(bound[0][0]) if bound else ""
-    if session_id and _is_leased_elsewhere(database, session_key, session_id, now, dead):
+    session_id = str(bound[0][0]) if bound else session_id
+    if session_id and _is_leased_elsewhere(database, session_key, session_id, expiry, dead):
         return None
     statement = _CLAIM.format(dead="".join(", ?" for _ in dead))
-    values = to_columns(session_key, now, now, owner, until, *dead, now)
+    values = to_columns(session_key, session_id, now, now, owner, until, *dead, expiry)
     rows = database.rows(statement, values)
     return ChatLease(session_key, owner, int(rows[0][0])) if rows else None
 
@@ -133,6 +156,38 @@ def renew(database: Database, owner: str, until: float) -> int:
     """Extend all leases of a process and return their number."""
     statement = "UPDATE chats SET lease_until = ? WHERE owner = ?"
     return database.change(statement, to_columns(until, owner))
+
+
+def beat(
+    database: Database,
+    owner: str,
+    platforms: bytes,
+    now: float,
+    seconds: float,
+    keys: Sequence[str] = (),
+) -> GatewayBeat:
+    """Record that a gateway is alive and which platforms it serves (JSON), extend its leases on
+    `keys`, and return the gateways that share the store. Leases that were not released expire."""
+    name = f"{GATEWAY_PREFIX}{owner}"
+    database.change(_BEAT, (*to_columns(name, platforms), now, now, owner))
+    held = (name, *keys)
+    database.change(
+        "UPDATE chats SET lease_until = ? WHERE owner = ?"
+        f" AND session_key IN ({placeholders(held)})",
+        (now + seconds, owner, *to_columns(*held)),
+    )
+    found = gateways(database)
+    if any(each.lease_until < now - KEEP_SECONDS for each in found):
+        database.change(
+            f"DELETE FROM chats WHERE {_IS_LEASE} AND lease_until < ?", (now - KEEP_SECONDS,)
+        )
+    return GatewayBeat(now, found)
+
+
+def gateways(database: Database) -> tuple[GatewayRow, ...]:
+    """Return the gateways that share the store, or did until a while ago."""
+    rows = database.rows(_GATEWAYS)
+    return tuple(GatewayRow(str(name), str(served).encode(), until) for name, served, until in rows)
 
 
 def release(database: Database, lease: ChatLease) -> None:

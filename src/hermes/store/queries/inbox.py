@@ -7,7 +7,7 @@ answer is enqueued in the transaction that marks it as answered.
 from collections.abc import Sequence
 
 from hermes.store.engine import Database
-from hermes.store.queries import chats, messages, outbox
+from hermes.store.queries import approvals, chats, messages, outbox
 from hermes.store.records import ChatLease, InboxItem, InboxRow, InState, OutboxItem, QueueCount
 from hermes.store.rows import StructColumns, placeholders, to_columns
 
@@ -64,6 +64,39 @@ def pending_chats(database: Database, platforms: Sequence[str] = ()) -> tuple[st
         f"SELECT session_key FROM inbox WHERE {_PENDING} {only}"
         " GROUP BY session_key ORDER BY min(id)",
         to_columns(*platforms),
+    )
+    return tuple(str(row[0]) for row in rows)
+
+
+def pending_of(database: Database, owner: str) -> tuple[InboxRow, ...]:
+    """Return the new and unfinished messages of the chats that a process holds, oldest first."""
+    rows = database.rows(
+        f"SELECT {_COLUMNS.names} FROM inbox WHERE {_PENDING}"
+        " AND session_key IN (SELECT session_key FROM chats WHERE owner = ?) ORDER BY id",
+        to_columns(owner),
+    )
+    return _COLUMNS.read_all(rows)
+
+
+def orphaned_chats(
+    database: Database,
+    platforms: Sequence[str],
+    now: float,
+    received_before: float,
+    dead: Sequence[str] = (),
+) -> tuple[str, ...]:
+    """Return the session keys with pending messages that no process works on: the lease of the chat
+    has expired at `now` or belongs to a process in `dead`, or the chat has no lease and a message
+    that came before then. The oldest message is first."""
+    free = "coalesce(chats.owner, '') = '' AND inbox.received_at <= ?"
+    named = f" OR chats.owner IN ({placeholders(dead)})" if dead else ""
+    rows = database.rows(
+        "SELECT inbox.session_key FROM inbox"
+        " LEFT JOIN chats ON chats.session_key = inbox.session_key"
+        f" WHERE inbox.{_PENDING} AND inbox.platform IN ({placeholders(platforms)})"
+        f" AND ({free} OR chats.owner <> '' AND chats.lease_until <= ?{named})"
+        " GROUP BY inbox.session_key ORDER BY min(inbox.id)",
+        (*to_columns(*platforms), received_before, now, *to_columns(*dead)),
     )
     return tuple(str(row[0]) for row in rows)
 
@@ -141,5 +174,6 @@ def queue_counts(database: Database) -> tuple[QueueCount, ...]:
 
 def clean_queues(database: Database, before: float) -> int:
     """Delete messages of both queues that ended before then, and return their number. An inbox
-    message whose answer is still on its way is kept."""
+    message whose answer is still on its way is kept. Approvals from before then are deleted too."""
+    approvals.clean(database, before)
     return outbox.clean(database, before) + database.change(_CLEAN, (before,))

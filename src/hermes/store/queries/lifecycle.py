@@ -83,6 +83,18 @@ def compact(
     sessions.end(database, now, session_id, "compression")
 
 
+def rewrite(
+    database: Database,
+    now: float,
+    session_id: str,
+    conversation: Sequence[LoggedMessage | Message],
+) -> None:
+    """Make `conversation` that of the session, as after shortening tool results. The log stays."""
+    sessions.lock(database, session_id)
+    basis = messages.pieces_of(database, session_id, conversation)
+    messages.write(database, session_id, basis, "shortening", now)
+
+
 def undo(database: Database, now: float, session_id: str, turns: int = 1) -> str:
     """Take the last turns out of the conversation, but not out of the log. Return the text of the
     first user message taken out, or "" if there was none."""

@@ -16,12 +16,13 @@ import msgspec
 from hermes.core.messages import Assistant, Message, User
 from hermes.store.engine import Backend, Database, Row
 from hermes.store.queries import sessions
-from hermes.store.records import Change, LoggedMessage
+from hermes.store.records import Change, LogEntry, LoggedMessage
 from hermes.store.rows import COLUMNS, columns_of, from_row, row_of, to_row
 
 INSERTED = ("session_id", "timestamp", "token_count", *COLUMNS)
 SMALL = 8000  #: Characters of a message that takes a fraction of a millisecond to store.
 NAMES = ", ".join(COLUMNS)
+SETTLE_SECONDS = 5.0  #: Seconds in which a transaction that took an id is committed.
 
 _COUNT = """
 UPDATE sessions SET
@@ -31,6 +32,11 @@ UPDATE sessions SET
 WHERE id = ?
 """
 _ALL = f"SELECT {NAMES}, id FROM messages WHERE session_id = ? ORDER BY timestamp, id"
+_SINCE = f"""
+SELECT session_id, source, messages.id, timestamp, token_count, {NAMES}
+FROM messages JOIN sessions ON sessions.id = session_id
+WHERE messages.id > ? AND messages.id <= ? AND role IN ('user', 'assistant') ORDER BY messages.id
+"""
 _LOGGED = f"SELECT id, timestamp, token_count, {NAMES} FROM messages"
 
 
@@ -94,10 +100,51 @@ def logged(rows: Sequence[Row]) -> tuple[LoggedMessage, ...]:
     )
 
 
-def newest_id(database: Database, session_id: str) -> int:
-    """Return the newest message id of a session, 0 if it has none."""
-    rows = database.rows("SELECT max(id) FROM messages WHERE session_id = ?", (session_id,))
-    return int(rows[0][0] or 0)
+def newest_id(database: Database, session_id: str = "") -> int:
+    """Return the newest message id of a session or, for "", of all; 0 if there is none."""
+    only, values = ("WHERE session_id = ?", (session_id,)) if session_id else ("", ())
+    return int(database.rows(f"SELECT max(id) FROM messages {only}", values)[0][0] or 0)
+
+
+def log_since(
+    database: Database, after: int, now: float, limit: int = 500
+) -> tuple[tuple[LogEntry, ...], int]:
+    """Return what users and models said in any session after message id `after`, oldest first, and
+    the id to continue after. At most `limit` rows are read, with those of tools."""
+    scanned = database.rows(
+        "SELECT id, timestamp FROM messages WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+    )
+    if not (count := settled(scanned, after, now)):
+        return (), after
+    last = int(scanned[count - 1][0])
+    rows = database.rows(_SINCE, (after, last))
+    return tuple(
+        LogEntry(str(session), str(source), one)
+        for session, source, *row in rows
+        for one in logged([tuple(row)])
+    ), last
+
+
+def settled(rows: Sequence[Row], after: int, now: float) -> int:
+    """Return how many of these rows (id, time), sorted by id, no row can appear in front of.
+
+    In PostgreSQL, a transaction that took a lower id may be committed later. A missing id is
+    waited for as long as a transaction may take; after that, its row was deleted or rolled back.
+    """
+    for place, (number, moment) in enumerate(rows):
+        if number > after + 1 and moment > now - SETTLE_SECONDS:
+            return place
+        after = number
+    return len(rows)
+
+
+def version(database: Database, session_id: str) -> tuple[int, int]:
+    """Return the newest message id and the newest change id of a session, 0 if there is none. Equal
+    versions mean that the conversation is the same."""
+    [(change,)] = database.rows(
+        "SELECT max(id) FROM projections WHERE session_id = ?", (session_id,)
+    )
+    return newest_id(database, session_id), int(change or 0)
 
 
 # Projections

@@ -110,6 +110,15 @@ def mark_sending(
     return bool(database.change(_MARK_SENDING, (*to_columns(after_id, by), now, row_id)))
 
 
+def take_sending(database: Database, row_id: int, sender: str, by: str, now: float) -> bool:
+    """Make `by` the sender of a row whose `sender` is gone. Return False if another process did
+    that, or if the row is not being sent any more."""
+    statement = (
+        "UPDATE outbox SET error = ?, due_at = ? WHERE id = ? AND state = 'sending' AND error = ?"
+    )
+    return bool(database.change(statement, (*to_columns(by), now, row_id, *to_columns(sender))))
+
+
 def mark_streaming(database: Database, row_id: int, platform_id: str) -> None:
     """Mark the row as shown and still growing. If its inbox message is answered already, the row is
     sent as shown. A row that became the answer meanwhile (pending) is not changed."""

@@ -21,7 +21,17 @@ ON CONFLICT (job_id, instant) DO NOTHING
 _TAKE_OVER = f"""
 UPDATE cron_runs SET owner = ?, lease_until = ?, claimed_at = ?, fence = fence + 1,
     attempt = attempt + 1
-WHERE {_UNFINISHED} AND owner <> ? AND (lease_until <= ?{{dead}}) RETURNING {_RUN.names}
+WHERE {_UNFINISHED} AND owner <> ? AND (lease_until <= ?{{dead}}) {{others}}
+RETURNING {_RUN.names}
+"""
+_RETRY_DELIVERY = f"""
+UPDATE cron_runs SET owner = ?, lease_until = ?, claimed_at = ?, fence = fence + 1,
+    attempt = attempt + 1
+WHERE job_id = ? AND instant = ? AND state = 'undelivered' AND fence = ? RETURNING {_RUN.names}
+"""
+_CONFIRM = """
+UPDATE cron_runs SET state = ?, delivered = ?
+WHERE job_id = ? AND instant = ? AND fence = ? AND state = 'ok' AND delivered = ?
 """
 # `lease_until` is not written: the lease may have been renewed since the caller read it.
 _REPORT = """
@@ -55,14 +65,22 @@ def record(database: Database, run: Run) -> bool:
 
 
 def take_over(
-    database: Database, owner: str, now: float, until: float, *, dead: Sequence[str] = ()
+    database: Database,
+    owner: str,
+    now: float,
+    until: float,
+    *,
+    dead: Sequence[str] = (),
+    other_jobs: Sequence[str] = (),
 ) -> tuple[Run, ...]:
     """Claim the unfinished runs of other processes whose lease has expired or whose owner is named
     in `dead`, and return them, the earliest first. They get a higher fence and one more attempt;
-    their state stays as the earlier owner left it."""
+    their state stays as the earlier owner left it. Runs of `other_jobs` are left to others."""
     named = f" OR owner IN ({placeholders(dead)})" if dead else ""
-    values = to_columns(owner, until, now, owner, now, *dead)
-    taken = _RUN.read_all(database.rows(_TAKE_OVER.format(dead=named), values))
+    others = f"AND job_id NOT IN ({placeholders(other_jobs)})" if other_jobs else ""
+    values = to_columns(owner, until, now, owner, now, *dead, *other_jobs)
+    statement = _TAKE_OVER.format(dead=named, others=others)
+    taken = _RUN.read_all(database.rows(statement, values))
     return tuple(sorted(taken, key=lambda run: (run.instant, run.job_id)))
 
 
@@ -75,6 +93,32 @@ def report(database: Database, run: Run) -> None:
             f"another process has this run of the job {run.job_id} by now",
             hint="Nothing to do: `hermes cron runs` shows what became of it.",
         )
+
+
+def retry_delivery(
+    database: Database, run: Run, owner: str, now: float, until: float
+) -> Run | None:
+    """Claim a run whose answer was not delivered, to deliver it again. Return None if another
+    process did."""
+    which = (run.job_id, run.instant, run.fence)
+    values = to_columns(owner, until, now, *which)
+    return _RUN.first(database.rows(_RETRY_DELIVERY, values))
+
+
+def confirm(database: Database, run: Run, state: str, delivered: str) -> bool:
+    """Record what became of the messages of a run that is `ok`. Return False if it changed."""
+    which = (run.job_id, run.instant, run.fence, run.delivered)
+    return bool(database.change(_CONFIRM, to_columns(state, delivered, *which)))
+
+
+def unconfirmed(database: Database, since: float, pattern: str) -> tuple[Run, ...]:
+    """Return the runs that ended since then and whose answer was not delivered, or is `ok` with a
+    delivery like `pattern`."""
+    statement = (
+        f"SELECT {_RUN.names} FROM cron_runs WHERE ended_at > ?"
+        " AND (state = 'undelivered' OR state = 'ok' AND delivered LIKE ?) ORDER BY instant"
+    )
+    return _RUN.read_all(database.rows(statement, (since, pattern)))
 
 
 def renew(database: Database, owner: str, until: float) -> int:
@@ -143,6 +187,7 @@ ON CONFLICT (id) DO UPDATE SET body = excluded.body, session_id = excluded.sessi
     conversation = excluded.conversation, previous_id = excluded.previous_id,
     created_at = excluded.created_at, used_at = excluded.used_at
 """
+_NEWEST = "SELECT max(created_at) FROM api_responses WHERE conversation = ? AND id <> ?"
 _EVICT = """
 DELETE FROM api_responses WHERE id <> ? AND id NOT IN (
     SELECT id FROM api_responses ORDER BY used_at DESC, created_at DESC, id DESC LIMIT ?
@@ -159,9 +204,14 @@ _LAST = _USE.format(
 
 
 def save_response(database: Database, response: StoredResponse, now: float) -> None:
-    """Store a response, replacing one with the same id. Beyond `MAX_RESPONSES`, the least recently
-    used ones are deleted."""
-    stored = msgspec.structs.replace(response, created_at=response.created_at or now)
+    """Store a response, replacing one with the same id. It is the last one of its conversation,
+    even if the clock of another server is ahead. Beyond `MAX_RESPONSES`, the least recently used
+    ones are deleted."""
+    created = response.created_at or now
+    if response.conversation:
+        [(newest,)] = database.rows(_NEWEST, to_columns(response.conversation, response.id))
+        created = max(created, (newest or 0.0) + 0.001)
+    stored = msgspec.structs.replace(response, created_at=created)
     database.change(_SAVE, to_columns(*msgspec.structs.astuple(stored), now))
     database.change(_EVICT, (*to_columns(response.id), MAX_RESPONSES))
 

@@ -37,6 +37,12 @@ SELECT id, source, coalesce(model, ''), started_at, coalesce(title, ''),
 FROM sessions
 """
 
+# A compaction ends the parent in the instant it begins the child.
+_CONTINUED = """
+end_reason = 'compression' AND EXISTS (SELECT 1 FROM sessions AS next
+    WHERE next.parent_session_id = sessions.id AND next.started_at = sessions.ended_at)
+"""
+
 _BEFORE_USAGE = SessionInfo.__struct_fields__.index("usage")
 """The number of leading columns of `_INFO` that are fields of `SessionInfo`, in order."""
 
@@ -98,6 +104,12 @@ def select(database: Database, which: SessionFilter) -> tuple[SessionInfo, ...]:
     clause, values = _where(which)
     order = "ORDER BY started_at DESC, id DESC LIMIT ? OFFSET ?"
     return tuple(_infos(database, f"{clause} {order}", (*values, which.limit, which.offset)))
+
+
+def count(database: Database, which: SessionFilter) -> int:
+    """Return the number of sessions of the filter; `limit` and `offset` are ignored."""
+    clause, values = _where(which)
+    return int(database.rows(f"SELECT count(*) FROM sessions {clause}", values)[0][0])
 
 
 def select_ids(database: Database, which: SessionFilter) -> tuple[str, ...]:
@@ -167,6 +179,8 @@ def _where(which: SessionFilter) -> tuple[str, list[Any]]:
         add("ended_at IS NOT NULL")
     if which.has_messages:
         add("(message_count > 0 OR parent_session_id IS NOT NULL)")
+    if which.newest_only:
+        add(f"NOT ({_CONTINUED})")
     for word in which.title.split():
         escaped = re.sub("([!%_])", r"!\1", word)
         add("lower(title) LIKE lower(?) ESCAPE '!'", f"%{escaped}%")

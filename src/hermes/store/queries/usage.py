@@ -41,9 +41,12 @@ def _sql(name: str) -> str:
 
 
 def record(database: Database, now: float, session_id: str, call: ModelCall) -> None:
+    """Record a call of a session, or with "" one that belongs to no session."""
     used = call.usage
     tokens = (used.input, used.output, used.cache_read, used.cache_write, used.reasoning)
-    if call.cost_usd is None:
+    if not session_id:
+        pass
+    elif call.cost_usd is None:
         sessions.change(database, session_id, _ADD_TOKENS, tokens)
     else:
         sessions.change(database, session_id, _ADD_PRICED, (*tokens, call.cost_usd))
@@ -83,6 +86,17 @@ def spent_usd(
     else:
         rows = database.rows(_sql("spent by all"), (start,))
     return float(rows[0][0])
+
+
+def last_prompt_tokens(database: Database, session_id: str) -> int:
+    """Return the prompt size that the API reported for the last request of the conversation; 0 if
+    there is none."""
+    rows = database.rows(
+        "SELECT input_tokens + cache_read_tokens + cache_write_tokens FROM model_calls"
+        " WHERE session_id = ? AND task = 'main' ORDER BY id DESC LIMIT 1",
+        (session_id,),
+    )
+    return int(rows[0][0]) if rows else 0
 
 
 def of_session(database: Database, session_id: str) -> list[dict[str, Any]]:

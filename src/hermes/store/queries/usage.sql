@@ -18,7 +18,8 @@ WITH RECURSIVE family(id, is_subagent) AS (
 -- Section: everyone
 WITH family(id, is_subagent) AS (
     SELECT sessions.id, CASE WHEN parent_session_id IS NULL OR EXISTS (
-        SELECT 1 FROM projections WHERE session_id = sessions.id AND reason <> 'undo'
+        SELECT 1 FROM projections
+        WHERE session_id = sessions.id AND reason IN ('branch', 'compression')
     ) THEN 0 ELSE 1 END FROM sessions
 )
 -- Section: sums

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from functools import lru_cache
@@ -25,7 +26,7 @@ from hermes.store.sqlite.health import (
     with_retries,
 )
 from hermes.store.sqlite.schema import migrate, refuse_newer
-from hermes.store.sqlite.search import find
+from hermes.store.sqlite.search import find, vocabulary
 
 # Opening `state.db`.
 
@@ -202,12 +203,18 @@ class SqliteBackend:
         except apsw.Error as error:
             log.warning("checkpoint of %s postponed: %s", self._path, error)
 
+    def now(self, database: Database) -> float:  # noqa: ARG002 - the signature is that of Backend
+        return time.time()
+
     def insert_message(self, database: Database, columns: Sequence[str], row: Row) -> int:
         """Triggers update the search index."""
         return int(_sqlite(database).connection.execute(_insert_statement(tuple(columns)), row).get)
 
     def find(self, database: Database, query: Query, request: SearchRequest) -> list[Candidate]:
         return find(database, query, request)
+
+    def vocabulary(self, database: Database, word: str, *, typos: bool) -> list[str]:
+        return vocabulary(database, word, typos=typos)
 
     def reindex(self, database: Database, progress: Progress) -> int:
         count = int(database.rows("SELECT count(*) FROM messages")[0][0])

@@ -15,7 +15,7 @@ from hermes.store.search import RANGES
 from hermes.store.sqlite.health import transaction
 from hermes.util.lazy import late_pattern
 
-VERSION, ADDITIONS_VERSION = 6, 3
+VERSION, ADDITIONS_VERSION = 6, 4
 
 REBUILD_SEARCH = "INSERT INTO messages_fts(messages_fts) VALUES ('rebuild')"
 REBUILD_TRIGRAMS = "INSERT INTO messages_trigram(messages_trigram) VALUES ('rebuild')"

@@ -17,7 +17,15 @@ import msgspec
 
 from hermes.store.engine import Database
 from hermes.store.records import Candidate, SearchRequest
-from hermes.store.search import CANDIDATES, Group, Query, SqlCondition, Term, join_conditions
+from hermes.store.search import (
+    CANDIDATES,
+    ENDING_CHARS,
+    Group,
+    Query,
+    SqlCondition,
+    Term,
+    join_conditions,
+)
 
 _WORDS = "messages_fts"
 _TRIGRAMS = "messages_trigram"
@@ -82,6 +90,28 @@ def _run_scan(
         f" WHERE {where.sql} ORDER BY {order} DESC LIMIT ?",
         (*where.values, limit),
     )
+
+
+# The words of an index are a table that needs no space and no writes. It belongs to the connection,
+# so that other programs which open the file do not see it.
+_VOCABULARY = f"""
+CREATE VIRTUAL TABLE IF NOT EXISTS temp.messages_words USING fts5vocab('main', '{_WORDS}', 'row')
+"""
+
+
+def vocabulary(database: Database, word: str, *, typos: bool) -> list[str]:
+    """See `Backend.vocabulary`. Errors in the first character are found if it is swapped with the
+    next one or if it does not belong to the word."""
+    database.rows(_VOCABULARY)
+    words: dict[str, None] = {}
+    for start in (word[0], word[1] + word[0], word[1:3]) if typos else (word[:3],):
+        rows = database.rows(
+            "SELECT term FROM temp.messages_words"
+            " WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?",
+            (start, start + _LAST, len(word) - ENDING_CHARS, len(word) + ENDING_CHARS),
+        )
+        words |= dict.fromkeys(row[0] for row in rows)
+    return list(words)
 
 
 def _merge(scans: Iterable[_Scan]) -> Iterator[_Scan]:
@@ -191,9 +221,16 @@ def _filters(request: SearchRequest) -> Iterator[SqlCondition]:
             yield SqlCondition(
                 f"{column} IN (SELECT value FROM json_each(?))", (json.dumps(values),)
             )
-    if request.exclude_sources:
-        unwanted = json.dumps(request.exclude_sources)
-        yield SqlCondition(f"{source} NOT IN (SELECT value FROM json_each(?))", (unwanted,))
+    for column, values in (
+        (source, request.exclude_sources),
+        ("+m.session_id", request.exclude_sessions),
+    ):
+        if values:
+            unwanted = json.dumps(values)
+            yield SqlCondition(f"{column} NOT IN (SELECT value FROM json_each(?))", (unwanted,))
+    if request.user:
+        owner = source.replace("SELECT source", "SELECT user_id")
+        yield SqlCondition(f"{owner} = ?", (request.user,))
     if request.since is not None:
         yield SqlCondition("m.timestamp >= ?", (request.since,))
     if request.until is not None:

@@ -133,7 +133,7 @@ def test_a_store_from_before_chats_gets_their_tables(server, url, client):
     client.close()
     assert client.contents() == ["an old message"]
     assert tables_in(server, url) == TABLES
-    assert client.database.rows("SELECT version FROM additions_version") == [(3,)]
+    assert client.database.rows("SELECT version FROM additions_version") == [(4,)]
 
 
 def test_later_tables_of_another_program_are_left_alone(server, url, client):

@@ -32,6 +32,7 @@ async def busy(path):
         await store.runs.record(Run(f"j{number}", 1e9 + number, "missed"))
         await store.runs.claim(f"j{number}", 2e9 + number, "us", 1e9, 1e9 + 60)
         await store.runs.save_job(f"j{number}", long, None)
+        await store.approvals.ask(key, long, "us", now=1e9, until=1e9 + 60)
         await store.responses.save(StoredResponse(key, long, "s1"), 1e9 + number)
     store.close()
     return path

@@ -147,3 +147,61 @@ class TestOnce:
         assert await store.inbox.pending(CHAT) == () == await store.inbox.pending_chats()
         assert await store.queue_counts() == (QueueCount("fake", last_in=NOW, unreadable_in=1),)
         assert await store.clean_queues(NOW + 1) == 1
+
+
+class TestGateways:
+    """Gateways that share the store. Their times are those of the store."""
+
+    async def test_heartbeat_renews_the_leases_in_use_and_lists_the_gateways(self, store):
+        first = await store.chats.beat("us", b'["fake"]', 6.0)
+        await store.chats.claim(CHAT, "us", first.now, first.now + 1)
+        found = await store.chats.beat("them", b"[]", 6.0)
+        assert [(each.owner, each.platforms) for each in found.gateways] == [
+            ("them", b"[]"),
+            ("us", b'["fake"]'),
+        ]
+        await store.chats.claim(OTHER, "us", first.now, first.now + 1)
+        again = await store.chats.beat("us", b"[]", 6.0, (CHAT,))
+        assert (await store.chats.get(OTHER)).lease_until == pytest.approx(first.now + 1)
+        assert (await store.chats.get(CHAT)).lease_until == pytest.approx(again.now + 6.0)
+        assert [each.session_key for each in await store.chats.select()] == [CHAT, OTHER]
+
+    async def test_gateway_that_was_dead_for_long_is_forgotten(self, store):
+        await store.chats.beat("gone", b"[]", 6.0)
+        await store.chats.renew("gone", 1.0)
+        await store.chats.beat("us", b"[]", 6.0)
+        found = await store.chats.beat("us", b"[]", 6.0)
+        assert [each.owner for each in found.gateways] == ["us"]
+
+    async def test_session_in_use_is_claimed_by_one_process(self, store):
+        await talked(store, "one")
+        first = await store.chats.claim("lease:session:s", "us", NOW, LATER, session_id="s")
+        await store.compact("s", "t", await store.entries("s"))
+        # The session goes on as another one, which has a key of its own.
+        assert (
+            await store.chats.claim("lease:session:t", "them", NOW, LATER, session_id="t") is None
+        )
+        await store.chats.delete(first)
+        assert await store.chats.claim("lease:session:t", "them", NOW, LATER, session_id="t")
+
+    async def test_chats_that_no_process_works_on_are_found(self, store):
+        for key in (CHAT, OTHER, "free", "late"):
+            item = InboxItem("fake", "", key, key, b"{}")
+            await store.inbox.receive(item, NOW if key != "late" else LATER)
+        await store.chats.claim(CHAT, "gone", NOW, NOW + 6)
+        await store.chats.claim(OTHER, "alive", NOW, LATER)
+        find = store.inbox.orphaned_chats
+        assert await find(("fake",), NOW + 5, NOW - 1) == ()
+        assert await find(("fake",), NOW + 6, NOW - 1) == (CHAT,)
+        assert await find(("fake",), NOW + 5, NOW - 1, ("gone",)) == (CHAT,)
+        assert await find(("fake",), NOW + 6, NOW) == (CHAT, "free")
+        assert await find(("other",), LATER, LATER) == ()
+
+    async def test_version_changes_with_the_conversation(self, store):
+        await talked(store, "one")
+        first = await store.version("s")
+        assert await store.version("s") == first
+        await store.undo("s")
+        second = await store.version("s")
+        await store.append("s", User.say("two"))
+        assert len({first, second, await store.version("s")}) == 3

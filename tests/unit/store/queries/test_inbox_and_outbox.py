@@ -225,6 +225,13 @@ class TestOutbox:
         assert (row.platform_id, row.after_id, row.error, row.sent_at) == ("", "", "", None)
         assert await store.outbox.get("unknown") is None
 
+    async def test_one_process_verifies_the_message_of_a_dead_sender(self, store):
+        (row,) = await put(store, "1")
+        await store.outbox.mark_sending(row, by="gone", now=NOW)
+        assert await store.outbox.take_sending(row, "gone", "us", LATER)
+        assert not await store.outbox.take_sending(row, "gone", "them", LATER)
+        assert (await store.outbox.get("1")).error == "us"
+
     async def test_a_lane_keeps_its_order_and_does_not_hold_up_others(self, store):
         one, two, _ = await put(store, "1", "2", "3", lane="a")
         await put(store, "4", lane="b")

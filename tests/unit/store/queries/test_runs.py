@@ -132,6 +132,13 @@ class TestResponses:
         assert await store.responses.last("c", 9.0) is None
         assert await store.responses.last("", 9.0) is None
 
+    async def test_answer_of_a_server_whose_clock_is_behind_is_the_newest(self, store):
+        for name, created in (("ahead", 100.0), ("behind", 97.0)):
+            await store.responses.save(
+                StoredResponse(name, b"{}", "s", "talk", created_at=created), created
+            )
+        assert (await store.responses.last("talk", 101.0)).id == "behind"
+
     async def test_the_answers_used_longest_ago_are_forgotten(self, store):
         saved = [StoredResponse(f"r{n}", b"{}", "s", f"talk {n}") for n in range(MAX_RESPONSES)]
         await asyncio.gather(*(store.responses.save(one, n) for n, one in enumerate(saved)))
