@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from hermes.context.conversation import estimate_messages_tokens_rough, message_text
     from hermes.context.discovery import bundled_engines, find_engine, list_engines
     from hermes.context.engine import (
-        BuiltinEngine, ContextEngine, Dict, Dicts, NoEngine, SummaryAnswer, SummaryModel,
+        BuiltinEngine, ContextEngine, Dict, Dicts, SummaryAnswer, SummaryModel,
     )
     from hermes.context.notes import (
         SUMMARY_PREFIX, Summary, SummaryNotes, add_facts, extract_facts, is_summary, join_request,
@@ -24,19 +24,21 @@ if TYPE_CHECKING:
         write_summary,
     )
     from hermes.context.policy import CompactionPolicy, Compressed, TokenCounter, needs_compaction
-    from hermes.context.summary import UnusableReply, ask_models, clean_reply, missing_lines
+    from hermes.context.summary import (
+        UnusableReply, ask_models, clean_reply, is_refusal, missing_lines,
+    )
     # fmt: on
     # isort: on
 
 __all__ = [
     "SUMMARY_PREFIX", "BuiltinEngine", "CompactionPolicy", "Compressed", "CompressionOptions",
-    "CompressionSizes", "ContextCompressor", "ContextEngine", "Dict", "Dicts", "NoEngine",
+    "CompressionSizes", "ContextCompressor", "ContextEngine", "Dict", "Dicts",
     "Summary", "SummaryAnswer", "SummaryModel", "SummaryNotes", "TokenCounter", "UnusableReply",
     "add_facts", "ask_models", "bundled_engines", "clean_reply", "compute_sizes",
-    "estimate_messages_tokens_rough", "extract_facts", "find_engine", "is_summary", "join_request",
-    "latest_request", "list_engines", "merge_summaries", "message_text", "missing_lines",
-    "needs_compaction", "read_summary", "split_request", "touched_files", "user_text",
-    "write_summary",
+    "estimate_messages_tokens_rough", "extract_facts", "find_engine", "is_refusal", "is_summary",
+    "join_request", "latest_request", "list_engines", "merge_summaries", "message_text",
+    "missing_lines", "needs_compaction", "read_summary", "split_request", "touched_files",
+    "user_text", "write_summary",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -281,8 +281,12 @@ class FitCheck:
         self._factor = min(1.0, self._current / estimate) if estimate else 1.0
 
     def __call__(self, messages: Dicts) -> bool:
+        return self.tokens(messages) < self._limit
+
+    def tokens(self, messages: Dicts) -> int:
+        """Return the tokens of the whole request with these messages."""
         saved = self._before - _size(messages)
-        return self._current - saved * self._factor < self._limit
+        return int(self._current - saved * self._factor)
 
     def force(self, messages: Dicts) -> Dicts:
         """Return `messages`, with tool results cut if they do not fit otherwise."""
@@ -336,6 +340,11 @@ def repair_calls(messages: Dicts) -> Dicts:
 log = logging.getLogger(__name__)
 
 
+NEAR_THRESHOLD = 0.85
+WORTHWHILE = 0.20  #: Part of the threshold that notes should free.
+TAILS = (1.0, 0.5, 0.25)  #: Parts of the tail's budget, tried until notes are worthwhile.
+
+
 class CompressionPlan(msgspec.Struct, frozen=True):
     """The input of one compaction, besides the messages."""
 
@@ -356,14 +365,31 @@ class CompressionResult(msgspec.Struct, frozen=True):
 
 def compress(messages: Dicts, plan: CompressionPlan) -> CompressionResult:
     """Prune a conversation, keep its head and tail, and replace the rest by notes."""
-    costs, sizes = [dict_tokens(message) for message in messages], plan.sizes
-    fit = FitCheck(sum(costs), plan.current_tokens, sizes.fits)
-    bounds = find_bounds(messages, costs, sizes, plan.options)
+    costs = [dict_tokens(message) for message in messages]
+    fit = FitCheck(sum(costs), plan.current_tokens, plan.sizes.fits)
     single = drop_duplicates(messages)
-    small = prune(single, bounds.tail)
-    made, model, rest = None, "", 0.0
-    if bounds.head < bounds.tail:
+    is_near = fit.tokens(messages) >= NEAR_THRESHOLD * plan.sizes.threshold
+    whole_tail = small = single
+    layout, is_worthwhile = None, False
+    for share in TAILS if is_near else TAILS[:1]:
+        sizes = msgspec.structs.replace(plan.sizes, tail=int(plan.sizes.tail * share))
+        last = plan.options.protect_last_n if share == 1 else LEAST_TAIL
+        options = msgspec.structs.replace(plan.options, protect_last_n=last)
+        bounds = find_bounds(messages, costs, sizes, options)
+        small = prune(single, bounds.tail)
+        whole_tail = small if share == 1 else whole_tail
+        if bounds.head >= bounds.tail:
+            continue
         layout = make_layout(small, single, bounds, sizes)
+        freed = _size(layout.going) - sizes.summary_of(_size(layout.going)) - layout.facts.tokens
+        is_worthwhile = freed >= WORTHWHILE * sizes.threshold
+        if is_worthwhile:
+            break
+    made, model, rest = None, "", 0.0
+    # Near the threshold, notes that free little would have to be written again soon.
+    if is_near and not is_worthwhile and not plan.focus and fit(whole_tail):
+        small = whole_tail
+    elif layout is not None:
         notes, model, rest = _write_notes(layout, plan, lambda: fit(small))
         made = layout.build(notes) if notes else None
     replaced = made is not None and _size(made) < _size(small)
@@ -389,7 +415,8 @@ def _write_notes(
     # With the user messages of earlier compactions.
     said = [{"role": "user", "content": text} for text in layout.earlier.users]
     going = [*said, *layout.fresh]
-    job = SummaryJob(going, earlier, tokens, plan.focus, layout.request, plan.context_length)
+    task = next(filter(None, map(user_text, layout.head)), "")
+    job = SummaryJob(going, earlier, tokens, plan.focus, layout.request, plan.context_length, task)
     answered, rest = False, 0.0
     if plan.summarisers is not None:
         written = summarize(job, plan.summarisers)
@@ -399,4 +426,4 @@ def _write_notes(
         log.warning("no model wrote a summary; none is asked for %d s", rest)
     if not answered and fits():
         return None, "", rest
-    return extract_notes(going, earlier, tokens), "", rest
+    return extract_notes(going, earlier, tokens, task), "", rest

@@ -53,7 +53,7 @@ class CompressionSizes(msgspec.Struct, frozen=True):
 
 def compute_sizes(context_length: int, options: CompressionOptions) -> CompressionSizes:
     threshold = int(context_length * options.threshold)
-    tail = int(threshold * min(max(options.target_ratio, 0.10), 0.80))
+    tail = int(threshold * min(max(options.target_ratio, 0.10), 0.80))  # scripts may give any
     summary = min(int(context_length * SUMMARY_OF_WINDOW), MOST_SUMMARY)
     return CompressionSizes(
         threshold=threshold,
@@ -82,6 +82,7 @@ class ContextCompressor(BuiltinEngine):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options, self._clock = options, clock
+        self.protect_first_n, self.protect_last_n = options.protect_first_n, options.protect_last_n
         self._summarisers: Sequence[SummaryModel] = ()
         self._paused_until = 0.0
         self._model = ""
@@ -91,6 +92,8 @@ class ContextCompressor(BuiltinEngine):
     def _measure(self) -> None:
         self._sizes = compute_sizes(self.context_length, self._options)
         self.threshold_tokens = self._sizes.threshold
+        self.tail_token_budget = self._sizes.tail
+        self.max_summary_tokens = self._sizes.summary
 
     @property
     def name(self) -> str:

@@ -1,7 +1,8 @@
 """Find the context engine that the setting `context.engine` names."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,8 @@ from hermes.plugins import (
 )
 from hermes.plugins.discovery import BUNDLED
 
+log = logging.getLogger(__name__)
+
 FAILURE_HINT = "fix the plugin, or choose another: hermes config set context.engine compressor"
 COMPRESSOR = PluginInfo("compressor", "sums up the middle of the conversation")
 
@@ -31,13 +34,14 @@ def find_engine(
     registered: Sequence[ContextEngine] = (),
     context_length: int,
     compression: CompressionOptions = CompressionOptions(),  # noqa: B008 - frozen
+    tell: Callable[[str], None] = log.warning,
 ) -> ContextEngine:
-    """Return the engine of that name.
+    """Return the engine of that name; the compressor, and a warning to `tell`, if there is none.
 
     Searched in this order: `<folder>/<name>/`, engines that plugins `registered`, the compressor,
     `plugins/context_engine/<name>` of the checkout, bundled engines. An engine of a folder is made
     with those of `context_length` and `compression` (the settings of that name) that its
-    constructor takes. Raises `ConfigError` if there is no such engine or it cannot be loaded.
+    constructor takes. Raises `ConfigError` if it cannot be loaded.
     """
     place = _find_folder(name, folders)
     found = None if place else next((each for each in registered if each.name == name), None)
@@ -49,11 +53,11 @@ def find_engine(
     if place is not None:
         return _load(place, {"context_length": context_length, "compression": compression})
     known = sorted({info.name for info in list_engines(folders, registered)})
-    raise ConfigError(
-        f"there is no context engine {name!r}",
-        where="context.engine",
-        hint=f"set it to one of: {', '.join(known)}",
+    tell(
+        f"context.engine: there is no context engine {name!r}, so the compressor is used; set it to"
+        f" one of: {', '.join(known)}"
     )
+    return ContextCompressor(context_length, compression)
 
 
 def list_engines(

@@ -105,6 +105,8 @@ class ContextEngine(ABC):
         return {
             "name": self.name,
             "last_prompt_tokens": self.last_prompt_tokens,
+            "last_completion_tokens": self.last_completion_tokens,
+            "last_total_tokens": self.last_total_tokens,
             "threshold_tokens": self.threshold_tokens,
             "context_length": self.context_length,
             "compression_count": self.compression_count,
@@ -119,17 +121,3 @@ class BuiltinEngine(ContextEngine):
         self.last_completion_tokens = usage.get("completion_tokens", 0)
         total = self.last_prompt_tokens + self.last_completion_tokens
         self.last_total_tokens = usage.get("total_tokens", total)
-
-
-class NoEngine(BuiltinEngine):
-    """Never compacts anything."""
-
-    @property
-    def name(self) -> str:
-        return "none"
-
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:  # noqa: ARG002 - part of the interface
-        return False
-
-    def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:  # noqa: ARG002 - part of the interface
-        return messages

@@ -12,7 +12,7 @@ import msgspec
 
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.messages import Message, System, from_dict, to_dict
+from hermes.core.messages import Assistant, Message, System, ToolResult, from_dict, to_dict
 from hermes.core.model import ToolSpec, Usage, messages_tokens, tools_tokens
 from hermes.util.concurrency import in_thread
 
@@ -26,6 +26,8 @@ a larger one is capped, since compacting too early does less harm than too late.
 WARNING_SHARE = 0.85
 """Part of the threshold from which the user is warned, and from which a compaction between two
 turns is worthwhile, because the next turn would most likely have to wait for one."""
+MIN_GROWTH = 0.20
+"""Part of the threshold by which a conversation grows between two compactions."""
 MIN_GAIN = 0.10  #: A compaction that saves a smaller part than this did not help.
 MAX_FUTILE = 2
 """Compactions in a row that did not help, after which none is tried until the next turn."""
@@ -46,6 +48,7 @@ class TokenCounter:
         self._factor = 1.0
         self._counted: tuple[Message | None, int, int] = (None, 0, 0)
         """Last message, number of messages and tokens of the last counted request."""
+        self.is_reported = False  #: Whether the API counted the last request of the conversation.
 
     def tokens(self, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages, including the prefix."""
@@ -60,6 +63,7 @@ class TokenCounter:
             return
         self._factor = min(factor, MAX_FACTOR)
         self._counted = (messages[-1], len(messages), prompt_tokens)
+        self.is_reported = True
 
     def _estimate(self, messages: Sequence[Message]) -> float:
         """Return the tokens before calibration; the counted part is divided by the factor."""
@@ -76,6 +80,7 @@ class TokenCounter:
 
     def adopt(self, messages: Sequence[Message], tokens: int) -> None:
         """Continue with a compacted conversation, assuming `tokens` until the API reports."""
+        self.is_reported = False
         if messages:
             self._counted = (messages[-1], len(messages), tokens)
 
@@ -89,6 +94,22 @@ class Compressed(msgspec.Struct, frozen=True):
     tokens_after: int
     seconds: float
     summary_model: str
+
+    def only_shortens(self, before: Sequence[Message]) -> bool:
+        """Return whether each message of `before` is still there, with at most the content of tool
+        results and the arguments of calls cut."""
+        return len(self.messages) == self.replaces and all(
+            map(_is_shortened, before, self.messages)
+        )
+
+
+def _is_shortened(before: Message, after: Message) -> bool:
+    if before is after:
+        return True
+    same = type(before) is type(after)
+    if isinstance(before, ToolResult) and isinstance(after, ToolResult):
+        return before.call_id == after.call_id
+    return same and isinstance(before, Assistant) and before.text == after.text
 
 
 class CompactionPolicy:
@@ -117,9 +138,15 @@ class CompactionPolicy:
         self.enabled, self._run = enabled, run
         self._busy = asyncio.Lock()
         self._futile = 0  #: Compactions in a row that did not help.
+        self._compacted_to = 0  #: Tokens after the last compaction.
         self._warned = False
         self._problem = ""  #: A failure of the engine that the user has not seen yet.
         self._problem_reported = False
+
+    def reported_tokens(self, messages: Sequence[Message]) -> int:
+        """Return the size of a request by what the API reported for the last one; 0 if it reported
+        nothing since the conversation was opened or compacted."""
+        return self.tokens(messages) if self._counter.is_reported else 0
 
     def new_turn(self) -> None:
         self._futile = 0
@@ -140,6 +167,8 @@ class CompactionPolicy:
         if not self.enabled or self._futile >= MAX_FUTILE:
             return False
         engine, tokens = self.engine, self.tokens(messages)
+        if self._is_too_soon(tokens):
+            return False
         preflight = type(engine).should_compress_preflight
         # Converting the messages is expensive: only for an engine that implements it.
         if first_call and preflight is not ContextEngine.should_compress_preflight:
@@ -150,9 +179,16 @@ class CompactionPolicy:
 
     def pays_between_turns(self, messages: Sequence[Message]) -> bool:
         """Return whether the next turn would soon have to wait for a compaction."""
-        if not self.enabled or self._futile:
+        tokens = self.tokens(messages)
+        if not self.enabled or self._futile or self._is_too_soon(tokens):
             return False
-        return self.tokens(messages) >= WARNING_SHARE * self.engine.threshold_tokens > 0
+        return tokens >= WARNING_SHARE * self.engine.threshold_tokens > 0
+
+    def _is_too_soon(self, tokens: int) -> bool:
+        """Return whether the conversation has hardly grown since the last compaction, which ended
+        near the threshold, and still fits the window."""
+        growth = MIN_GROWTH * self.engine.threshold_tokens
+        return tokens < min(self._compacted_to + growth, HISTORY_SHARE * self.engine.context_length)
 
     def take_warning(self, messages: Sequence[Message]) -> str:
         """Return a warning once when the threshold comes near, else ""."""
@@ -196,10 +232,11 @@ class CompactionPolicy:
         for each in returned:
             same = originals.get(msgspec.json.encode(each))
             shorter.append(same.popleft() if same else from_dict(each))
-        roles = [message.role for message in shorter]
-        if roles[:1] != ["system"] or "user" not in roles:
+        if lost := _lost_part(messages, shorter):
             raise UsageError(
-                "the context engine returned no conversation", hint=f"roles: {roles[:9]}"
+                f"the context engine {self.engine.name} returned a conversation without {lost}; "
+                "the conversation stays as it is and grows",
+                hint="another one: hermes config set context.engine compressor",
             )
         after = self._counter.compressed(messages, shorter[1:])
         seconds = round(monotonic() - began, 3)
@@ -207,6 +244,7 @@ class CompactionPolicy:
         model = self.engine.summary_model
         if after >= before:
             return None
+        self._compacted_to = after
         return Compressed(tuple(shorter[1:]), len(messages), before, after, seconds, model)
 
     def _ask_engine(self, default: T, question: Callable[[], T]) -> T:
@@ -236,6 +274,21 @@ class CompactionPolicy:
 
     def _dicts(self, messages: Sequence[Message]) -> Dicts:
         return [to_dict(message) for message in (self._system, *messages)]
+
+
+def _lost_part(before: Sequence[Message], after: Sequence[Message]) -> str:
+    """Return what a compacted conversation must have but lacks, or ""."""
+    roles = [message.role for message in after]
+    if roles[:1] != ["system"]:
+        return "the system prompt"
+    if "user" not in roles:
+        return "a message of the user"
+    newest = before[-1] if before else None
+    if isinstance(newest, ToolResult):  # its text may be shortened
+        kept = newest.call_id in [each.call_id for each in after if isinstance(each, ToolResult)]
+    else:
+        kept = newest is None or newest in after
+    return "" if kept else "the newest message"
 
 
 def needs_compaction(

@@ -114,8 +114,10 @@ def escape_tags(text: str) -> str:
 # Checks of a reply, without a model.
 
 LEAST_SECTIONS = 3
+COMPLETE_SECTIONS = 5  #: Sections with content that make a reply complete, however short it is.
 LEAST_CHARS, MOST_LEAST_CHARS = 80, 300
-"""Bounds of the minimum length of a reply, which depends on its maximum."""
+"""Minimum length of a complete reply and of any other on a long text ..."""
+LEAST_SHARE = 1 / 50  #: ... but never more than this part of the text to be summarized.
 REPETITIVE = 0.12  #: A text that compresses to a smaller part than this repeats itself.
 LEAST_TO_PACK = 400  #: Characters below which the compression ratio is not meaningful.
 
@@ -123,7 +125,8 @@ _THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\s*\Z", re.S)
 _REFUSAL = re.compile(
     r"\W{0,4}(?:i(?:['’]m| am) (?:very )?(?:sorry|unable|not able)|sorry,|i apologi[sz]e|"
-    r"i can(?:['’]|no)t |as an ai|unfortunately, i)",
+    r"i can(?:['’]|no)t |i won['’]t |as an ai|unfortunately, i|(?:es )?tut mir leid|"
+    r"ich kann (?:das|dir|ihnen|dabei|leider)|(?:je suis )?désolée?|lo siento|mi dispiace)",
     re.I,
 )
 _HINTS = {f"({what})" for what in SECTIONS.values()}
@@ -134,14 +137,16 @@ class UnusableReply(Exception):
     """The reply cannot be used as notes; the message says why."""
 
 
-def parse_reply(reply: str, tokens: int) -> SummaryNotes:
-    """The notes in a reply that may have so many tokens. Raises `UnusableReply`."""
+def parse_reply(reply: str, tokens: int, source_chars: int) -> SummaryNotes:
+    """The notes in a reply that may have so many tokens, on a text of `source_chars` characters.
+    Raises `UnusableReply`."""
     notes = parse_notes(clean_reply(reply))
     bodies = {name: _section_text(body) for name, body in notes.sections.items()}
     if len(bodies) < LEAST_SECTIONS:
         raise UnusableReply("the sections are missing")
-    least = max(LEAST_CHARS, min(MOST_LEAST_CHARS, tokens // 2))
-    if sum(map(len, bodies.values())) < least:
+    filled = sum(map(bool, bodies.values()))
+    least = LEAST_CHARS if filled >= COMPLETE_SECTIONS else MOST_LEAST_CHARS
+    if sum(map(len, bodies.values())) < max(min(least, source_chars * LEAST_SHARE), 1):
         raise UnusableReply("it says too little")
     return SummaryNotes({name: body for name, body in bodies.items() if body}).fitted(tokens)
 
@@ -153,13 +158,18 @@ def clean_reply(reply: str) -> str:
         text = fenced[1].strip()
     if not text:
         raise UnusableReply("it was empty")
-    if _REFUSAL.match(text):
+    if is_refusal(text):
         raise UnusableReply("it was a refusal")
     for half in (text, text[len(text) // 2 :]):
         packed = len(zlib.compress(half.encode("utf-8", "replace")))
         if len(half) >= LEAST_TO_PACK and packed < REPETITIVE * len(half):
             raise UnusableReply("it repeats itself")
     return text
+
+
+def is_refusal(reply: str) -> bool:
+    """Return whether a reply says that the model does not do what it was asked for."""
+    return bool(_REFUSAL.match(reply))
 
 
 def _section_text(body: str) -> str:
@@ -177,15 +187,18 @@ QUOTE_TOKENS, LAST_WORDS_TOKENS = 150, 300
 SAID_CHARS = 200
 
 
-def extract_notes(messages: Dicts, earlier: SummaryNotes, tokens: int) -> SummaryNotes:
+def extract_notes(
+    messages: Dicts, earlier: SummaryNotes, tokens: int, task: str = ""
+) -> SummaryNotes:
     """Extend earlier notes without a model, in at most so many tokens: the request, the calls,
-    the failures and the last text of the assistant."""
+    the failures and the last text of the assistant. `task` is the first request of the user, where
+    `messages` are without it."""
     said = list(filter(None, map(user_text, messages)))
     notes = earlier
     if said:
         notes = notes.with_section(ACTIVE, _quote(said[-1]))
         if not notes[GOAL]:
-            notes = notes.with_section(GOAL, _quote(said[0]))
+            notes = notes.with_section(GOAL, _quote(task or said[0]))
     calls = answered_calls(messages)
     actions: list[str] = []
     errors: dict[str, None] = {}
@@ -320,6 +333,7 @@ class SummaryJob(msgspec.Struct, frozen=True):
     focus: str
     request: str  #: The user's newest words, where `messages` are without them.
     window: int  #: For a model that does not say how much it takes.
+    task: str = ""  #: The user's first request, where `messages` are without it.
 
 
 class SummaryResult(NamedTuple):
@@ -388,16 +402,16 @@ def _write_notes(summariser: SummaryModel, job: SummaryJob, window: int) -> Summ
         raise ContextOverflow(f"a window of {window} tokens is too small for a summary")
     parts = split_transcript(job.messages, room, tokens)
     if old := [message for part, _ in parts[:-MOST_PARTS] for message in part]:
-        notes = extract_notes(old, notes, tokens)
+        notes = extract_notes(old, notes, tokens, job.task)
     model = ""
     for _, text in parts[-MOST_PARTS:]:
         asked = partial(question, text, notes, tokens, job.focus, job.request)
         reply = summariser.ask(asked(), answer)
         try:
-            new = parse_reply(reply.text, tokens)
+            new = parse_reply(reply.text, tokens, len(text))
         except UnusableReply as error:  # a second chance
             reply = summariser.ask(asked(why=str(error)), answer)
-            new = parse_reply(reply.text, tokens)
+            new = parse_reply(reply.text, tokens, len(text))
         model = reply.model
         notes = restore_findings(new, notes, tokens // FINDINGS).fitted(tokens)
     return SummaryResult(notes, model)

@@ -37,8 +37,8 @@ class MemoryProvider(ABC):
         """Prepare for a session.
 
         `kwargs` always contains `hermes_home` (a path as text) and, if known, `platform` (`cli`,
-        `telegram`, …), `user_id` (empty for the owner) and `tell`, a function that shows the user
-        one line.
+        `telegram`, …), `user_id` (empty for the owner), `project` (the folder of the project that
+        is worked in) and `tell`, a function that shows the user one line.
         """
 
     @abstractmethod

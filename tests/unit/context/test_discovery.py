@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from hermes.context.compressor import ContextCompressor
 from hermes.context.discovery import find_engine, list_engines
 from hermes.context.engine import ContextEngine, Dicts
 from hermes.core.errors import ConfigError
@@ -140,17 +141,21 @@ def test_a_plugin_comes_before_a_registered_one_and_that_before_the_built_in(tmp
     assert type(find("lcm", tmp_path, registered=(mine,))).__name__ == "Tiny"
 
 
-def test_unknown_name_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_name_falls_back_to_the_compressor_with_a_warning(tmp_path: Path) -> None:
     write(tmp_path, {"__init__.py": engine_text()})
-    text, hint = refusal("lmc", tmp_path)
-    assert text == "context.engine: there is no context engine 'lmc'"
-    assert hint == "set it to one of: compressor, lcm, tiny"
+    told: list[str] = []
+    engine = find_engine("lmc", [tmp_path], context_length=32_000, tell=told.append)
+    assert isinstance(engine, ContextCompressor) and engine.context_length == 32_000
+    assert "\n".join(told) == (
+        "context.engine: there is no context engine 'lmc', so the compressor is used; set it to"
+        " one of: compressor, lcm, tiny"
+    )
 
 
 @pytest.mark.parametrize("name", ["", "..", "../tiny", "tiny/", "."])
 def test_name_is_not_a_path(tmp_path: Path, name: str) -> None:
     write(tmp_path, {"__init__.py": engine_text()})
-    assert "there is no context engine" in refusal(name, tmp_path, tmp_path / "tiny")[0]
+    assert isinstance(find(name, tmp_path, tmp_path / "tiny"), ContextCompressor)
 
 
 def test_name_that_no_folder_can_have_is_one_clear_line(tmp_path: Path) -> None:

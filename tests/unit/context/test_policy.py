@@ -2,7 +2,8 @@
 
 import pytest
 
-from hermes.context.policy import TokenCounter, needs_compaction
+from hermes.context.engine import BuiltinEngine, Dicts
+from hermes.context.policy import CompactionPolicy, TokenCounter, needs_compaction
 from hermes.core.messages import System, User
 from hermes.core.model import ToolSpec, messages_tokens, tools_tokens
 
@@ -76,3 +77,43 @@ def test_hygiene_leaves_short_conversations_and_those_without_compaction_alone()
     assert not needs_compaction(history[:3], 10_000)
     assert not needs_compaction(history, 10_000, enabled=False)
     assert needs_compaction(history, 10_000)
+
+
+def test_reported_count_is_known_until_the_conversation_is_compacted():
+    counter, messages = TokenCounter([SYSTEM], TOOLS), said(10, 20)
+    assert not counter.is_reported
+    counter.record(messages, 777)
+    assert counter.is_reported
+    counter.adopt(messages[1:], 300)
+    assert not counter.is_reported
+
+
+async def test_a_compaction_waits_until_the_conversation_has_grown_or_fills_the_window():
+    class Drop(BuiltinEngine):
+        name = "drop"
+        threshold_tokens, context_length = 8_000, 16_000
+
+        def should_compress(self, prompt_tokens: int | None = None) -> bool:
+            return (prompt_tokens or 0) >= self.threshold_tokens
+
+        def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+            return [messages[0], *messages[2:]]
+
+    counter = TokenCounter()
+    policy = CompactionPolicy(Drop(), counter, SYSTEM)
+    messages = said(10, 10, 10)
+
+    def at(tokens: int) -> tuple[bool, bool]:
+        counter.adopt(messages, tokens)
+        return policy.is_due(messages), policy.pays_between_turns(messages)
+
+    assert at(6_700) == (False, False)
+    assert at(7_000) == (False, True)
+    assert at(8_000) == (True, True)
+    made = await policy.compress(messages)
+    assert made is not None
+    policy.new_turn()
+    after = made.tokens_after
+    assert at(after + 1_500) == (False, False)
+    assert at(max(after + 1_700, 8_000)) == (True, True)
+    assert at(13_700) == (True, True)

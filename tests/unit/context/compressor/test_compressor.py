@@ -17,6 +17,7 @@ from hermes.context.notes import (
     SUMMARY_PREFIX,
     is_summary,
     latest_request,
+    read_summary,
     user_text,
 )
 from hermes.core.errors import Overloaded
@@ -65,6 +66,33 @@ def test_head_one_summary_and_the_tail_are_left():
     assert engine.compression_count == 1
     assert engine.summary_model == "small-1"
     assert len(script.asked) == 1
+
+
+def test_the_goal_of_notes_without_a_model_is_the_first_request():
+    begin = [SYSTEM, user(TASK), says("Where shall I begin?")]
+    middle = [part for n in range(9) for part in (user(f"Next, step {n}."), *work(4, 10 * n))]
+    made = compressor(Script("I'm sorry, I cannot do that.")).compress([*begin, *middle])
+    notes = read_summary(next(message for message in made if is_summary(message))).notes
+    assert notes["Goal"] == f"“{TASK}”"
+
+
+def test_near_the_threshold_the_tail_gets_smaller_or_no_model_is_asked():
+    script = Script(GOOD)
+    engine = compressor(script, window=16_000)
+    rounds = [part for n in range(9) for part in (user(f"Step {n}."), says("fine " * 150))]
+    messages = [SYSTEM, user(TASK), says("ok"), *rounds]
+    size = estimate_messages_tokens_rough(messages)
+    prefix = 5_100  # of tools, which no compaction makes smaller
+    assert engine.compress(messages, size + prefix) == messages
+    assert not script.asked, "notes would free too little"
+    more = [part for n in range(9, 14) for part in (user(f"Step {n}."), says("fine " * 150))]
+    longer = [*messages, *more]
+    size = estimate_messages_tokens_rough(longer)
+    made = engine.compress(longer, size + prefix)
+    assert len(script.asked) == 1 and engine.compression_count == 1
+    assert size - estimate_messages_tokens_rough(made) >= 0.2 * engine.threshold_tokens
+    calm = compressor(Script(GOOD), window=16_000)
+    assert len(calm.compress(longer, 3_000)) > len(made), "a request that fits keeps its tail"
 
 
 def test_a_request_far_back_follows_the_notes_word_for_word():
@@ -499,3 +527,15 @@ def test_any_conversation_stays_valid_and_keeps_the_request(seed: int):
         assert sum(map(is_summary, made)) <= 1
         messages = [*made, *conversation(rng)[1:]] if made[-1]["role"] != "user" else made
         clock.now += rng.choice([0, 100, 1_000])
+
+
+def test_documented_attributes_tell_the_budgets():
+    engine = ContextCompressor(200_000)
+    assert engine.tail_token_budget == 20_000
+    assert engine.max_summary_tokens == 10_000
+    assert (engine.protect_first_n, engine.protect_last_n) == (3, 20)
+    engine.update_model("other", 100_000)
+    assert engine.tail_token_budget == 10_000
+    engine.update_from_response({"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7})
+    status = engine.get_status()
+    assert (status["last_completion_tokens"], status["last_total_tokens"]) == (2, 7)

@@ -13,6 +13,7 @@ from hermes.context.notes import (
     INTRO,
     NEXT,
     PROGRESS,
+    SECTIONS,
     SUMMARY_PREFIX,
     Summary,
     SummaryNotes,
@@ -72,13 +73,14 @@ def test_notes_that_fit_are_left_alone():
 
 def test_a_good_reply_is_taken_without_what_is_around_it():
     wrapped = f"<think>## Goal\nhm</think>\nHere are the notes:\n\n{GOOD}"
-    assert parse_reply(wrapped, 2_000) == parse_reply(GOOD, 2_000)
-    assert parse_reply(f"```markdown\n{GOOD}\n```", 2_000) == parse_reply(GOOD, 2_000)
+    assert parse_reply(wrapped, 2_000, 9_000) == parse_reply(GOOD, 2_000, 9_000)
+    fenced = f"```markdown\n{GOOD}\n```"
+    assert parse_reply(fenced, 2_000, 9_000) == parse_reply(GOOD, 2_000, 9_000)
 
 
 def test_a_reply_that_is_too_long_is_cut_not_refused():
     long = GOOD + "\n".join(f"- value {n} is {n * 7919}" for n in range(900))
-    notes = parse_reply(long, 500)
+    notes = parse_reply(long, 500, 9_000)
     assert text_tokens(notes.text()) <= 500
     assert notes[NEXT] == "1. write the statement parser"
 
@@ -108,7 +110,20 @@ TEMPLATE = "\n".join(
 )
 def test_unusable_reply_is_refused_with_a_reason(reply: str, why: str):
     with pytest.raises(UnusableReply, match=why):
-        parse_reply(reply, 2_000)
+        parse_reply(reply, 2_000, 40_000)
+
+
+def test_a_short_reply_is_enough_if_it_is_complete_or_the_text_is_short():
+    names = list(SECTIONS)
+    complete = "\n".join(f"## {name}\n- convert table {n}" for n, name in enumerate(names))
+    assert len(parse_reply(complete, 800, 40_000).sections) == len(names)
+    sparse = "\n".join(f"## {name}\n- none" for name in names[3:])
+    sparse = (
+        f"## {names[0]}\n- convert it\n## {names[1]}\n- all tables\n## {names[2]}\n- fast\n{sparse}"
+    )
+    assert len(parse_reply(sparse, 800, 900).sections) == 3
+    with pytest.raises(UnusableReply, match="too little"):
+        parse_reply(sparse, 800, 40_000)
 
 
 TODO = "Todo list: 3 tasks\n[x] 1: read\n[>] 2: write\n[ ] 3: test"

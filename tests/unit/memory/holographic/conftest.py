@@ -68,10 +68,12 @@ def session(tmp_path: Path, clock: Clock, told: list[str]) -> Iterator[Open]:
     """Begins a session on the facts of this test."""
     opened: list[HolographicProvider] = []
 
-    def begin(session_id: str = "s1", user: str = "", **options: Any) -> Memory:
+    def begin(session_id: str = "s1", user: str = "", project: str = "", **options: Any) -> Memory:
         provider = HolographicProvider(now=clock, **options)
         home = str(tmp_path / "home")
-        provider.initialize(session_id, hermes_home=home, user_id=user, tell=told.append)
+        provider.initialize(
+            session_id, hermes_home=home, user_id=user, project=project, tell=told.append
+        )
         opened.append(provider)
         return Memory(provider)
 

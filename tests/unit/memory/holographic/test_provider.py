@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import apsw
 import jsonschema_rs
 import pytest
 
@@ -32,6 +33,40 @@ def test_statement_is_recalled_in_a_later_session_with_its_day(session: Open, cl
     clock.sleep(30)
     recalled = session("s2").provider.prefetch("How do I reach the staging server?")
     assert recalled == '- user said: "The staging server is called atlas." (2023-11-14)'
+
+
+def test_a_wish_about_the_work_is_recalled_only_in_its_project(session: Open) -> None:
+    def recalled(project: str) -> list[str]:
+        other = session("other", project=project)
+        return sorted(other.recalls("may I run the integration tests and answer in German?"))
+
+    first = session("s1", project="/srv/ledger")
+    first.says("Remember: please don't run the integration tests. Remember: answer me in German.")
+    everywhere = ['user said: "Answer me in German."']
+    both = [*everywhere, 'user said: "Please don\'t run the integration tests."']
+    assert recalled("/srv/ledger") == both
+    assert recalled("/srv/other") == recalled("") == everywhere
+    (wish,) = [each for each in first.provider.entries() if "integration" in each["text"]]
+    assert wish["only_in"] == "/srv/ledger"
+    session("s2", project="/srv/shop").says("Remember: please don't run the integration tests.")
+    assert recalled("/srv/shop") == recalled("/srv/ledger") == both
+    assert recalled("/srv/other") == everywhere
+    session("s3").says("Remember: please don't run the integration tests.")
+    assert recalled("/srv/other") == both
+
+
+def test_facts_of_the_first_schema_hold_everywhere(session: Open, tmp_path: Path) -> None:
+    session().does("add", "Tea is at five")
+    with closing(apsw.Connection(str(tmp_path / "home" / "holographic" / "memory.db"))) as old:
+        old.execute("ALTER TABLE facts DROP COLUMN projects; PRAGMA user_version = 1")
+    assert session("s2", project="/srv/x").recalls("When is tea?") == ["Tea is at five"]
+
+
+def test_a_word_with_a_typing_error_is_found(memory: Memory) -> None:
+    memory.does("add", "The receipts are in the blue folder")
+    memory.does("add", "The horse is called Sleipnir")
+    assert memory.recalls("where are my reciepts?") == ["The receipts are in the blue folder"]
+    assert memory.recalls("which house?") == []  # short words are similar by chance
 
 
 def test_only_what_matters_is_recalled(memory: Memory) -> None:
