@@ -5,11 +5,12 @@
 
 from hermes.agent.agent import AfterTurn, Agent, AgentOptions
 from hermes.agent.compaction import Compactor
-from hermes.agent.dispatch import ToolDispatcher, ToolPolicy, run_permitted
+from hermes.agent.dispatch import TOOL_BUG, ToolDispatcher, ToolPolicy, run_permitted
 from hermes.agent.subagents import Subagent, Subagents
 from hermes.agent.turn import IterationBudget, PendingMessages, Turn
 
 __all__ = [
+    "TOOL_BUG",
     "AfterTurn",
     "Agent",
     "AgentOptions",

@@ -44,6 +44,7 @@ class AgentOptions(msgspec.Struct, frozen=True):
     background: tuple[AfterTurn, ...] = ()  #: Work that starts after a turn and is not awaited.
     has_next_turn: bool = True
     """False if this is the last turn, so that nothing is prepared for another."""
+    wraps_up: bool = True  #: See `Turn`.
     budget: IterationBudget | None = None
     """For a subagent, the budget of the turn that started it. By default each turn has its own."""
     abandoned: bool = False  #: True if the stored session has no end.
@@ -176,6 +177,7 @@ class Agent:
             self.base_request,
             self.budget,
             self._max_iterations,
+            self._options.wraps_up,
         )
         return self._turn
 

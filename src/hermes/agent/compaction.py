@@ -1,4 +1,5 @@
-"""Compaction in the agent loop: a compacted conversation continues in a new session."""
+"""Compaction in the agent loop: a compacted conversation continues in a new session, one in which
+only tool results were shortened in the same session."""
 
 import asyncio
 import logging
@@ -48,18 +49,18 @@ class Compactor:
     async def before_first_call(self, turn: Turn, emit: Emit) -> None:
         """Adopt a compaction made between the turns; compact a history that is too long."""
         self.policy.new_turn()
-        if problem := self.policy.take_problem():
-            emit(Notice(problem))
         if (ready := self._take_prepared(turn.messages)) is not None:
-            emit(await self._continue_in_new_session(turn, ready))
+            emit(await self._adopt(turn, ready))
         for _ in range(MAX_ROUNDS):
             if not self.policy.is_due(turn.messages, first_call=True):
-                return
+                break
             emit(self._started(turn))
             event = await self._compact(turn)
             if event is None:
-                return
+                break
             emit(event)
+        if problem := self.policy.take_problem():
+            emit(Notice(problem))
 
     async def after_tools(self, turn: Turn, emit: Emit) -> None:
         """Compact if it is due, or warn that it soon will be."""
@@ -115,6 +116,8 @@ class Compactor:
             return None
         if (error := done.exception()) is not None:
             log.warning("compacting between the turns failed: %s", error)
+            if isinstance(error, HermesError):
+                self.policy.report_failure(error)
             return None
         same = len(messages) >= len(self._background_input) and all(
             map(operator.is_, self._background_input, messages)
@@ -137,31 +140,37 @@ class Compactor:
         try:
             with turn.cancel.scope():
                 if not focus and (ready := await self._await_prepared(turn.messages)) is not None:
-                    return await self._continue_in_new_session(turn, ready)
+                    return await self._adopt(turn, ready)
                 compressed = await self._compress(turn.messages, focus)
         except HermesError as error:
             turn.cancel.check()
             log.warning("compaction failed: %s", error)
             self.policy.report_failure(error)
             return None
-        return None if compressed is None else await self._continue_in_new_session(turn, compressed)
+        return None if compressed is None else await self._adopt(turn, compressed)
 
     async def _compress(self, messages: Sequence[Message], focus: str = "") -> Compressed | None:
         if self._before is not None:
             await self._before(messages)
         return await self.policy.compress(messages, focus)
 
-    async def _continue_in_new_session(self, turn: Turn, compressed: Compressed) -> Event:
-        """Store the compacted messages in a child session and continue the turn there."""
+    async def _adopt(self, turn: Turn, compressed: Compressed) -> Event:
+        """Store the compacted messages in a child session and continue the turn there; in the same
+        session if only tool results were shortened."""
         messages = [*compressed.messages, *turn.messages[compressed.replaces :]]
-        old, new = turn.session_id, new_session_id(self._clock.now())
-        entries = await self._store.entries(old)
-        await self._store.compact(old, new, with_log_entries(messages, entries))
+        old = new = turn.session_id
+        stored = with_log_entries(messages, await self._store.entries(old))
+        if compressed.only_shortens(turn.messages[: compressed.replaces]):
+            await self._store.rewrite(old, stored)
+        else:
+            new = new_session_id(self._clock.now())
+            await self._store.compact(old, new, stored)
         before, turn.messages[:] = len(turn.messages), messages
         turn.session_id = new
         newer = self.policy.tokens(messages) - self.policy.tokens(compressed.messages)
         self.policy.adopt(messages, compressed.tokens_after + newer)
-        await self._on_moved(old, new)
+        if new != old:
+            await self._on_moved(old, new)
         event = Compacted(
             new,
             before,

@@ -11,11 +11,17 @@ import msgspec
 from hermes.agent.turn import Turn
 from hermes.config.own_files import OwnFiles
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import Interrupted, ToolArgumentsInvalid, ToolError, ToolUnknown
+from hermes.core.errors import (
+    Interrupted,
+    ToolArgumentsInvalid,
+    ToolError,
+    ToolTimedOut,
+    ToolUnknown,
+)
 from hermes.core.events import Emit, Notice, ToolFinished, ToolOutput, ToolStarted
 from hermes.core.messages import INTERRUPTED_RESULT, ToolCall, ToolResult
 from hermes.core.ports import Clock, HookName, Hooks
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.core.tool import Concern, Effect, StructuredText, Tool, ToolContext
 from hermes.security import EgressPolicy
 from hermes.store import SessionStore
 from hermes.tools import MCP_TOOLSET_PREFIX, Toolbox
@@ -28,6 +34,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 STOP_GRACE_SECONDS = 0.8
+TOOL_BUG = "Error executing"  #: Begins the result of a tool with an unexpected exception.
 """Time a stopped call has to clean up before the turn continues without it."""
 
 
@@ -65,14 +72,17 @@ class ToolDispatcher:
         hints: Callable[[dict[str, Any]], str] | None = None,
         own_files: OwnFiles | None = None,
         egress: EgressPolicy | None = None,
+        sees_images: Callable[[], bool] = lambda: False,
+        on_call: Callable[[Tool], None] = lambda _tool: None,
     ) -> None:
         """Without `log`, results are not stored. `hints` returns text for the paths in a call's
         arguments, such as the instructions of a subfolder; it is appended to the result.
-        `own_files` are checked around calls that may change them."""
+        `own_files` are checked around calls that may change them. `sees_images` returns whether the
+        model accepts images, and `on_call` is called before each call."""
         self._own_files = own_files
         self._tools, self._policy, self._log, self._hints = tools, policy, log, hints
         self._hooks, self._clock, self._workspace = hooks, clock, workspace
-        self._egress = egress
+        self._egress, self._sees_images, self._on_call = egress, sees_images, on_call
         self._stragglers: set[asyncio.Future[Any]] = set()
 
     async def run(self, turn: Turn, emit: Emit) -> None:
@@ -153,7 +163,7 @@ class ToolDispatcher:
         permitted: _PermittedCall | None = None
         try:
             permitted = await self._prepare(turn, tool, call, emit)
-            text, failed = await self._execute(turn, call, permitted), False
+            text, failed = str(await self._execute(turn, call, permitted)), False
         except Interrupted:
             return INTERRUPTED_RESULT, True
         except ToolError as error:
@@ -203,7 +213,8 @@ class ToolDispatcher:
         """Run the tool and return its result, as the hooks after a call changed it."""
         arguments, tool, emit = permitted.arguments, permitted.tool, permitted.context.announce
         with self._guard_own_files(tool, emit):
-            work = tool.handler(permitted.context, arguments)
+            self._on_call(tool)
+            work = _call_handler(tool, permitted.context, arguments)
             result = await self._run_until_cancelled(work, turn.cancel)
         permitted.output.flush()
         if self._egress is not None:
@@ -211,7 +222,10 @@ class ToolDispatcher:
         result = await self._tools.fit(call.name, call.id, result)
         result = await self._after_hooks(turn, call, permitted, result)
         hint = self._hints(arguments) if self._hints is not None else ""
-        return f"{result}\n\n{hint}" if hint else result
+        if not hint:
+            return result
+        text = f"{result}\n\n{hint}"
+        return StructuredText(text, **result.data) if isinstance(result, StructuredText) else text
 
     async def _after_hooks(
         self, turn: Turn, call: ToolCall, permitted: "_PermittedCall", result: str
@@ -254,6 +268,7 @@ class ToolDispatcher:
             output=output,
             announce=emit,
             require_approval=require_approval,
+            add_image=lambda image: self._sees_images() and turn.add_image(image),
             invoke=invoke,
         )
 
@@ -301,12 +316,30 @@ async def run_permitted(
     Only this module calls handlers, so no call gets around the policy.
     """
     await policy.permit(tool, arguments, context.call_id, context.announce)
-    return await tool.handler(context, arguments)
+    return await _call_handler(tool, context, arguments)
+
+
+async def _call_handler(tool: Tool, context: ToolContext, arguments: dict[str, Any]) -> str:
+    """Return the result of the handler. Raises `ToolTimedOut` after the timeout of the tool."""
+    if not tool.timeout:
+        return await tool.handler(context, arguments)
+    # Not `asyncio.timeout`: the tool may raise a TimeoutError of its own.
+    task = asyncio.ensure_future(tool.handler(context, arguments))
+    try:
+        await asyncio.wait({task}, timeout=tool.timeout)
+        if task.done():
+            return task.result()
+    finally:
+        task.cancel()
+    raise ToolTimedOut(
+        f"{tool.name} did not end within {tool.timeout:g} seconds",
+        hint="continue without it; the setting plugins.tool_timeout allows more",
+    )
 
 
 def _bug(call: ToolCall, error: BaseException) -> str:
     logger.error("tool %s failed", call.name, exc_info=error)
-    return _error(f"Error executing {call.name}: {type(error).__name__}: {error}")
+    return _error(f"{TOOL_BUG} {call.name}: {type(error).__name__}: {error}")
 
 
 def _error(message: str) -> str:

@@ -89,6 +89,8 @@ async def _run_steps(turn: Turn, deps: TurnDeps, question: User | None, emit: Em
         await asyncio.sleep(0)
         if turn.calls:
             await deps.tools.run(turn, emit)  # stores each result as soon as it exists
+            if (images := turn.take_images()) is not None:
+                await _store_user_message(turn, deps, images)
         if (turn.calls or deps.pending.steered) and (message := deps.pending.take()):
             await _store_user_message(turn, deps, message)
             emit(Notice(message.text))

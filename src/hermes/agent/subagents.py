@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import secrets
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import Any, Protocol
 
-from hermes.core.errors import HermesError
+import msgspec
+
+from hermes.core.errors import HermesError, ToolError
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -53,6 +56,8 @@ class Subagent(Protocol):
 
 StartSubagent = Callable[[ChildTask, int], Awaitable[Subagent]]
 """Creates the subagent for a task, given the task's index; may raise a `HermesError`."""
+OnReport = Callable[[str, ChildTask, ChildResult], None]
+"""Takes the result of a subagent in the background, with its id and its task."""
 
 
 class Subagents:
@@ -70,12 +75,16 @@ class Subagents:
         timeout: float,
         hooks: Hooks,
         clock: Clock,
+        on_report: OnReport | None = None,
     ) -> None:
-        """`timeout` is `delegation.timeout`: seconds for each subagent, 0 for no limit."""
-        self._start, self._timeout = start, timeout
-        self._hooks, self._clock = hooks, clock
+        """`timeout` is `delegation.timeout`: seconds for each subagent, 0 for no limit. `on_report`
+        gets the results of subagents in the background; without it there are none."""
+        self._start_agent, self._timeout = start, timeout
+        self._hooks, self._clock, self._on_report = hooks, clock, on_report
+        self._max_concurrent = max_concurrent
         self._slots = asyncio.Semaphore(max_concurrent)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._background: dict[str, _SubagentRun] = {}
 
     async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
         """Return a result for each task, in their order.
@@ -94,8 +103,52 @@ class Subagents:
                 run.stop("interrupted", "the delegation was stopped")
             return await asyncio.shield(results)
 
+    def start(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[str]:
+        """Start subagents that do not belong to the turn of `call`, and return their ids."""
+        if self._on_report is None:
+            raise ToolError(
+                "this conversation ends with its answer, so nothing can work in the background",
+                hint="delegate without background",
+            )
+        free = self._max_concurrent - len(self._background)
+        if len(tasks) > free:
+            raise ToolError(
+                f"{len(self._background)} subagents work in the background, and the limit is "
+                f"{self._max_concurrent}",
+                hint="wait for their reports, or do it yourself",
+            )
+        # The turn may end before them, and no user answers their questions.
+        quiet = msgspec.structs.replace(call, announce=lambda _event: None)
+        ids = []
+        for index, task in enumerate(tasks):
+            alone = msgspec.structs.replace(task, background=True)
+            run = _SubagentRun(index, alone, quiet, self._clock)
+            run.work = self._track(self._work(run))
+            run_id = f"agent_{self._clock.now():%H%M%S}_{secrets.token_hex(3)}"
+            self._background[run_id] = run
+            self._track(self._report(run_id, run, self._on_report))
+            ids.append(run_id)
+        return ids
+
+    async def _report(self, run_id: str, run: "_SubagentRun", on_report: OnReport) -> None:
+        result = await self._result(run)
+        del self._background[run_id]
+        on_report(run_id, run.task, result)
+
+    def background(self) -> list[tuple[str, str, float]]:
+        """Return the id, the goal and the seconds of each subagent in the background."""
+        now = self._clock.monotonic()
+        return [(name, run.task.goal, now - run.began) for name, run in self._background.items()]
+
+    def stop_background(self) -> int:
+        """Stop the subagents in the background and return their number. They still report."""
+        for run in self._background.values():
+            run.stop("interrupted", "it was stopped")
+        return len(self._background)
+
     async def close(self) -> None:
-        """Wait for stopped subagents that still clean up."""
+        """Stop the subagents in the background, and wait for those that still clean up."""
+        self.stop_background()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=CLOSE_SECONDS)
 
@@ -108,7 +161,7 @@ class Subagents:
                 if self._timeout:
                     timer = asyncio.get_running_loop().call_later(self._timeout, run.expire)
                     stack.callback(timer.cancel)
-                agent = run.agent = await self._start(run.task, run.index)
+                agent = run.agent = await self._start_agent(run.task, run.index)
                 stack.push_async_callback(self._close_agent, agent)
                 run.emit_started(agent)
                 turn = aclosing(agent.run(User.say(child_prompt(run.task))))

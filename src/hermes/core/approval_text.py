@@ -141,6 +141,11 @@ def _pieces(text: str) -> Iterator[tuple[str, int]]:
             yield visible(piece), 1
 
 
+def visible_line(text: str) -> str:
+    """Return a line with everything in it to be seen, and long runs of one character counted."""
+    return "".join(piece for piece, _length in _pieces(text))
+
+
 def _columns(piece: str) -> int:
     if piece.isascii():
         return len(piece)

@@ -102,9 +102,10 @@ class CompactionStarted(msgspec.Struct, frozen=True, tag="compaction_started"):
 
 
 class Compacted(msgspec.Struct, frozen=True, tag="compacted"):
-    """The conversation was made shorter and goes on in a session of its own."""
+    """The conversation was made shorter and goes on in a session of its own, or in the same one if
+    only tool results were shortened."""
 
-    session_id: str  #: The new session.
+    session_id: str  #: The session in which it goes on.
     messages_before: int
     messages_after: int
     tokens_before: int

@@ -5,6 +5,7 @@ a wire is computed once and cached (`wire`): sending a long history again costs 
 OpenAI-format dicts exist only at the edges; see `to_dict`.
 """
 
+import base64
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, assert_never
 
@@ -25,6 +26,28 @@ class Aside(Text, frozen=True, tag="aside", gc=False):
 
 class Image(msgspec.Struct, frozen=True, tag="image", gc=False):
     url: str  #: An https: or data: address.
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> "Image | None":
+        """Return the image with these contents; None if they are not an image."""
+        kind = image_kind(data[:16])
+        return cls(f"data:{kind};base64,{base64.b64encode(data).decode()}") if kind else None
+
+
+MAX_IMAGE_BYTES = 5_000_000  #: Endpoints refuse larger images.
+IMAGE_STARTS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+def image_kind(start: bytes) -> str:
+    """Return the media type of an image by its first bytes; "" for other files."""
+    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for mark, kind in IMAGE_STARTS.items() if start.startswith(mark)), "")
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
@@ -300,7 +323,9 @@ TODO_LIST = "Todo list: "  #: The list of the tool `todo`.
 STEERED = "[While you were working, the user said:]"
 """The line before a message that the user sent into a running turn."""
 PROCESS_NEWS = "[background process "  #: News of a background process.
+SUBAGENT_NEWS = "[background subagent "  #: The report of a subagent in the background.
+TOOL_IMAGES = "[Images of the tool results "  #: The line before images that tools returned.
 REMEDY = "[Your reply "  #: Asks a model to correct a reply that cannot end the turn.
 
-NOT_THE_USER = (PROCESS_NEWS, REMEDY)
+NOT_THE_USER = (PROCESS_NEWS, SUBAGENT_NEWS, TOOL_IMAGES, REMEDY)
 """Messages with the user role that contain no request of the user."""

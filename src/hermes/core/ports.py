@@ -103,6 +103,7 @@ class ChildTask(msgspec.Struct, frozen=True):
     toolsets: tuple[str, ...] = ()  #: Empty: those of the parent that a subagent may have.
     role: Literal["leaf", "orchestrator"] = "leaf"  #: An orchestrator may start subagents itself.
     max_iterations: int | None = None
+    background: bool = False  #: It does not belong to a turn of the parent, and cannot ask anyone.
 
 
 class ChildResult(msgspec.Struct, frozen=True):
@@ -120,6 +121,10 @@ class Spawner(Protocol):
     async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
         """Run all tasks, concurrently as far as allowed. If cancelled, return the results so far
         at once. Raises `ToolError` for tasks that cannot be started."""
+
+    def start(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[str]:
+        """Start the tasks in the background and return their ids. The result of each arrives in the
+        conversation as a message. Raises `ToolError` if they cannot be started."""
 
 
 class Observer(Protocol):

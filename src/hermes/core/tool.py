@@ -13,6 +13,7 @@ import msgspec
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import ToolDenied, ToolUnknown
 from hermes.core.events import Event
+from hermes.core.messages import Image
 from hermes.core.model import ToolSpec
 from hermes.util.lazy import late_pattern
 
@@ -72,8 +73,27 @@ class ToolContext(msgspec.Struct, frozen=True):
     """Adds an event of the tool to the stream of the turn."""
     require_approval: Callable[[Concern], Awaitable[None]] = _deny
     """Asks for approval of an effect that is known only during the call; raises `ToolDenied`."""
+    add_image: Callable[[Image], bool] = lambda _image: False
+    """Shows the model an image after the results of its calls. Returns False if it cannot."""
     invoke: Callable[[str, dict[str, Any]], Awaitable[str]] = _no_other_tool
     """Runs another tool of the session, under the same policy; raises `ToolError`."""
+
+
+class StructuredText(str):
+    """The result of a tool: the text for the model, and `data`, the same as fields for programs."""
+
+    __slots__ = ("data",)
+    data: dict[str, Any]
+
+    def __new__(cls, text: str, **data: Any) -> "StructuredText":
+        made = super().__new__(cls, text)
+        made.data = data
+        return made
+
+
+def result_data(result: str) -> dict[str, Any]:
+    """Return the fields of a result: its own, or else `result` with the text."""
+    return result.data if isinstance(result, StructuredText) else {"result": result}
 
 
 Handler = Callable[[ToolContext, dict[str, Any]], Awaitable[str]]
@@ -100,8 +120,13 @@ class Tool(msgspec.Struct, frozen=True):
     changes: Callable[[dict[str, Any]], bool] | None = None
     """Returns whether a call with these arguments may change files. Without it, the effect
     decides."""
+    edits: Callable[[dict[str, Any]], str] | None = None
+    """Returns what a question shows about a call that changes files of the workspace, "" for any
+    other call. For tools whose effect does not say it."""
     serial: bool = False  #: True if calls change shared state and must run one at a time, in order.
+    timeout: float = 0.0  #: Seconds after which a call ends with an error; 0 for no limit.
     toolset: str = ""
+    purpose: str = ""  #: What the MCP server of the tool is for, in its own words.
     repeatable: bool = False
     """True if repeating a call makes sense, such as checking whether something has ended."""
 

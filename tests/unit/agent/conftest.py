@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hermes.agent import Agent, AgentOptions, Compactor, ToolDispatcher
-from hermes.context.engine import ContextEngine, NoEngine
+from hermes.context.engine import BuiltinEngine, ContextEngine, Dicts
 from hermes.context.policy import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
 from hermes.core.messages import Message, System, User
@@ -18,6 +18,18 @@ from hermes.core.tool import Tool
 from hermes.store.session_store import SessionStore, open_store
 from hermes.tools.toolbox import LocalResultStore, Toolbox
 from hermes.util.concurrency import SystemClock
+
+
+class NoEngine(BuiltinEngine):
+    """Never compacts anything."""
+
+    name = "none"
+
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        return False
+
+    def compress(self, messages: Dicts, current_tokens: int | None = None) -> Dicts:
+        return messages
 
 
 class AllowAll:
@@ -73,11 +85,18 @@ async def make_agent(log: SessionStore, tmp_path: Path) -> MakeAgent:
         max_iterations: int = 90,
         engine: ContextEngine | None = None,
         history: tuple[Message, ...] = (),
+        sees_images: bool = False,
         **options: Any,
     ) -> Agent:
         box = Toolbox(tools, LocalResultStore(tmp_path / "spill").save)
         dispatcher = ToolDispatcher(
-            box, policy or AllowAll(), log, hooks or NoHooks(), SystemClock(), workspace
+            box,
+            policy or AllowAll(),
+            log,
+            hooks or NoHooks(),
+            SystemClock(),
+            workspace,
+            sees_images=lambda: sees_images,
         )
         system = System("be brief")
         compaction_policy = CompactionPolicy(

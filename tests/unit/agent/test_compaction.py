@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from hermes.context.engine import ContextEngine, Dicts
@@ -15,7 +16,9 @@ from hermes.core.messages import Assistant, Text, ToolCall, User
 from hermes.core.model import Usage
 from hermes.core.testing import Step
 from hermes.core.tool import Tool
+from hermes.store import SessionFilter
 from tests.unit.agent.conftest import events_of
+from tests.unit.context.compressor.talking import GOOD, Script, compressor
 
 SUMMARY = "[CONTEXT COMPACTION] what happened before"
 
@@ -114,6 +117,51 @@ async def test_overflow_is_reported_if_compaction_does_not_help(script, make_age
     assert "new conversation" in end.hint
 
 
+@pytest.mark.parametrize(("reply", "most"), [(GOOD, 6), ("I cannot help with that.", 3)])
+async def test_a_long_conversation_becomes_few_sessions(make_agent, script, log, reply, most):
+    async def look(at: int) -> str:
+        return f"seen {at} " + "".join(f"{at * 7 + n} row, " for n in range(190))
+
+    turns, summaries, steps = 50, Script(reply), list[Step]()
+    for number in range(turns):
+        steps += [call(number), said(f"Step {number} is done: " + "the rows fit. " * 12)]
+    # The tools and the prompt of a real agent take 5,100 tokens.
+    tool = Tool.from_function(look)
+    tool = msgspec.structs.replace(
+        tool, spec=msgspec.structs.replace(tool.spec, description="x" * 20_000)
+    )
+    model = script([msgspec.structs.replace(step, usage=None) for step in steps])
+    agent = make_agent(model, tool, engine=compressor(summaries, window=16_000))
+    for number in range(turns):
+        await events_of(agent, f"Next, step {number}: convert the table of year {1900 + number}.")
+    assert len(await log.sessions(SessionFilter(limit=1_000))) <= most
+    assert len(summaries.asked) <= most
+
+
+async def test_shortened_tool_results_stay_in_the_session(script, make_agent, log):
+    class Prune(KeepLast):
+        def compress(self, messages: Dicts, *_more: Any) -> Dicts:
+            return [
+                {**each, "content": "[cut]"} if each["role"] == "tool" else each
+                for each in messages
+            ]
+
+    model = script([call(1), call(2, prompt=1100), said("done"), said("again")])
+    agent = make_agent(model, LOOK, engine=Prune())
+    events = await events_of(agent, "look around")
+    (compacted,) = kinds(events, Compacted)
+    assert compacted.session_id == agent.session_id == "s1"
+    assert compacted.messages_before == compacted.messages_after
+    assert [m.text for m in model.requests[2].messages if m.role == "tool"] == ["[cut]"] * 2
+    assert (await log.info("s1")).end_reason == "answered"
+    kept = [m.text for m in await log.messages("s1")]
+    assert kept == ["look around", "", "[cut]", "", "[cut]", "done"]
+    logged = [entry.message.text for entry in await log.log("s1")]
+    assert logged[2].startswith("seen 1 x"), "the log has the whole result"
+    await events_of(agent, "and now?")
+    assert [m.text for m in await log.messages("s1")][-2:] == ["and now?", "again"]
+
+
 async def test_futile_compactions_are_not_repeated(script, make_agent):
     engine = KeepLast(threshold=10, keep=100)
     model = script([*(call(n, prompt=1000) for n in range(5)), said("done")])
@@ -172,6 +220,17 @@ async def test_compaction_is_prepared_between_turns(script, make_agent):
     assert not kinds(second, CompactionStarted), "nothing had to be waited for"
     sent = [m.text for m in model.requests[1].messages[1:]]
     assert sent == [f"{SUMMARY}\n\na", "one", "b"]
+
+
+async def test_result_that_is_refused_between_turns_is_reported(script, make_agent):
+    engine = KeepLast(threshold=1000)
+    engine.compress = lambda messages, *_given, **_more: messages[1:]  # type: ignore[method-assign]
+    model = script([said("one", prompt=900), said("two", prompt=300), said("three", prompt=300)])
+    agent = make_agent(model, engine=engine, history=small_talk(5))
+    await events_of(agent, "a")
+    await until(lambda: agent._compactor._background.done())
+    notices = kinds([*await events_of(agent, "b"), *await events_of(agent, "c")], Notice)
+    assert sum("without the system prompt" in notice.text for notice in notices) == 1
 
 
 async def test_slow_preparation_does_not_delay_the_next_turn(script, make_agent):
@@ -263,12 +322,23 @@ async def test_raising_engine_is_reported_once_and_turn_continues(script, make_a
     assert sum("the context engine faulty failed: RuntimeError" in text for text in notices) == 1
 
 
-@pytest.mark.parametrize(("answer", "failures"), [(None, 1), ([], 0)])
-async def test_invalid_engine_answer_does_not_end_the_turn(script, make_agent, answer, failures):
+@pytest.mark.parametrize(
+    ("compress", "problem"),
+    [
+        (lambda _messages: None, "keep-last failed"),
+        (lambda _messages: [], "keep-last returned a conversation without the system prompt"),
+        (lambda messages: messages[1:], "without the system prompt"),
+        (lambda messages: messages[:1], "without a message of the user"),
+        (lambda messages: messages[:2], "without the newest message"),
+    ],
+)
+async def test_invalid_engine_answer_is_reported_once_and_the_turn_continues(
+    script, make_agent, compress, problem
+):
     engine = KeepLast(threshold=200)
-    engine.compress = lambda *_given, **_more: answer  # type: ignore[method-assign]
-    model = script([call(1, 500), said("done", 500)])
+    engine.compress = lambda messages, *_given, **_more: compress(messages)  # type: ignore[method-assign]
+    model = script([call(1, 500), call(2, 500), said("done", 500)])
     events = await events_of(make_agent(model, LOOK, engine=engine))
-    assert sum("keep-last failed" in notice.text for notice in kinds(events, Notice)) == failures
+    assert sum(problem in notice.text for notice in kinds(events, Notice)) == 1
     assert [text.text for text in kinds(events, TextFinished)] == ["done"]
     assert events[-1].exit_reason == "answered"

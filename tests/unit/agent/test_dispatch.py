@@ -1,14 +1,16 @@
 """A model that does the same again and again."""
 
 import asyncio
+import threading
 
 import pytest
 
 from hermes.core.errors import ToolDenied, ToolError
 from hermes.core.events import Notice, TurnFinished
-from hermes.core.messages import ToolCall, ToolResult
+from hermes.core.messages import NOT_THE_USER, Image, ToolCall, ToolResult, User
 from hermes.core.testing import Stall
 from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.util.concurrency import in_thread
 from tests.unit.agent.conftest import events_of
 from tests.unit.agent.test_loop import call, end_of, tool_that
 
@@ -190,3 +192,44 @@ async def test_stopped_turn_ends_the_workspace_turn(script, make_agent):
     agent.interrupt()
     await turn
     assert kept.heard[-1] == "end"
+
+
+@pytest.mark.parametrize("sees_images", [True, False])
+async def test_images_of_tools_follow_their_results(script, make_agent, log, sees_images):
+    picture = Image("data:image/png;base64,AAAA")
+    added: list[bool] = []
+
+    async def draw(call: ToolContext) -> str:
+        added.append(call.add_image(picture))
+        return "drawn"
+
+    calls = [ToolCall(f"c{number}", "draw", "{}") for number in range(10)]
+    model = script([calls, "a picture"])
+    agent = make_agent(model, Tool.from_function(draw), sees_images=sees_images)
+    await events_of(agent)
+    assert sum(added) == (8 if sees_images else 0), "the number of images is limited"
+    last = model.requests[1].messages[-1]
+    assert isinstance(last, User) == sees_images
+    if sees_images:
+        assert last.parts[1:] == (picture,) * 8
+        assert last.text.startswith(NOT_THE_USER)
+        stored = await log.messages("s1")
+        assert [message.role for message in stored[-3:]] == ["tool", "user", "assistant"]
+        assert stored[-2].parts[1:] == last.parts[1:]
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+async def test_a_tool_that_hangs_ends_with_an_error_and_the_turn_continues(
+    script, make_agent, blocks
+):
+    release = threading.Event()
+
+    async def hang() -> str:
+        await (in_thread(release.wait, 30) if blocks else asyncio.Event().wait())
+        return "too late"
+
+    model = script([ToolCall("c1", "hang", "{}"), "without it"])
+    events = await events_of(make_agent(model, Tool.from_function(hang, timeout=0.05)))
+    release.set()
+    assert "hang did not end within 0.05 seconds" in model.requests[1].messages[-1].text
+    assert end_of(events).text == "without it"

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from hermes.agent import Subagent, subagents
-from hermes.core.errors import ConfigError
+from hermes.core.errors import ConfigError, ToolError
 from hermes.core.events import (
     ApprovalAnswered,
     ApprovalAsked,
@@ -18,6 +18,7 @@ from hermes.core.events import (
     SubagentProgress,
     SubagentStarted,
     TextFinished,
+    ToolFinished,
 )
 from hermes.core.messages import Text, ToolCall
 from hermes.core.model import Retrying, TextDelta
@@ -183,7 +184,7 @@ async def test_failure_of_one_subagent_does_not_affect_others(harness, caplog):
     assert results[0].error == "no such toolset: magic (hermes tools lists them)"
     assert results[0].session_id == ""
     assert results[1].error == "ValueError: a bug"
-    assert results[1].summary == "Finished calls (1):\n- terminal ls"
+    assert results[1].summary.startswith("Finished calls (1):\n- terminal ls\n\n")
     assert breaks.closed
     assert fine.closed
     assert "a bug" in caplog.text
@@ -219,11 +220,29 @@ async def test_timeout_returns_a_partial_result(harness):
     assert result.status == "timeout"
     assert result.summary == (
         "I look at two files.\n\nSo far a.py is fine\n\n"
-        "Finished calls (2):\n- read_file b.py (failed)\n- read_file a.py"
+        "Finished calls (2):\n- read_file b.py (failed)\n- read_file a.py\n\n"
+        "The last results begin so:\n[read_file a.py]\n  result"
     )
     assert "time" in result.error
     assert harness.all(SubagentFinished)[0].status == "timeout"
     assert harness.hooks.heard[0]["child_status"] == "interrupted"
+
+
+async def test_stopped_subagent_reports_parts_of_its_last_results(harness):
+    results = [
+        event
+        for number in range(7)
+        for event in (
+            called("look", f'{{"at": "{number}"}}', str(number)),
+            ToolFinished(str(number), "look", f"found {number}\n" * 100, number == 6, 0.1),
+        )
+    ]
+    result = await harness.one(until_stopped(*results), timeout=0.01)
+    quoted = result.summary.partition("The last results begin so:\n")[2]
+    assert quoted.startswith("[look 1]\n  found 1\n  found 1\n")
+    assert "[look 5]" in quoted, "the failed call 6 is not quoted"
+    assert quoted.count("  …\n") + quoted.endswith("  …") == 5
+    assert len(quoted) < 5 * 200
 
 
 async def test_only_the_last_of_many_calls_are_listed(harness):
@@ -233,7 +252,7 @@ async def test_only_the_last_of_many_calls_are_listed(harness):
         for event in (called("look", f'{{"at": "{number}"}}'), finished("look"))
     ]
     result = await harness.one(until_stopped(*calls), timeout=0.01)
-    first, *lines = result.summary.splitlines()
+    first, *lines = result.summary.partition("\n\n")[0].splitlines()
     assert first == "Finished calls (50, the last 40):"
     assert (lines[0], lines[-1], len(lines)) == ("- look 10", "- look 49", 40)
 
@@ -417,4 +436,64 @@ async def test_stopping_the_parent_keeps_the_subagents_partial_result(
     stored = (await log.messages("s1"))[-1].text
     [result] = msgspec.json.decode(stored)["results"]
     assert (result["status"], result["summary"]) == ("interrupted", "two of three are fine")
+    assert worker.closed
+
+
+async def test_background_subagent_reports_when_it_is_done(harness):
+    may_end = asyncio.Event()
+
+    async def play(_worker: Worker) -> AsyncGenerator[Event, None]:
+        await may_end.wait()
+        yield end("found it")
+
+    worker = Worker(play)
+    group = harness.subagents(worker)
+    (run_id,) = group.start([ChildTask("look around")], harness.call)
+    assert [(name, goal) for name, goal, _age in group.background()] == [(run_id, "look around")]
+    assert harness.reports.empty()
+    may_end.set()
+    name, goal, result = await asyncio.wait_for(harness.reports.get(), 20)
+    assert (name, goal, result.status, result.summary) == (
+        run_id,
+        "look around",
+        "completed",
+        "found it",
+    )
+    assert (group.background(), worker.closed, harness.events) == ([], True, [])
+
+
+async def test_background_subagents_count_against_the_limit(harness):
+    group = harness.subagents(Worker(until_stopped()), Worker(until_stopped()), most=2)
+    group.start([ChildTask("a"), ChildTask("b")], harness.call)
+    with pytest.raises(ToolError, match="2 subagents work in the background, and the limit is 2"):
+        group.start([ChildTask("c")], harness.call)
+    await group.close()
+
+
+async def test_background_subagent_survives_the_call_and_stops_at_request(harness):
+    worker = Worker(until_stopped(TextFinished("half of it")))
+    group = harness.subagents(worker)
+    group.start([ChildTask("a")], harness.call)
+    harness.call.cancel.cancel("the user stopped the turn")
+    await worker.running.wait()
+    assert not worker.told_to_stop.is_set()
+    assert group.stop_background() == 1
+    *_, result = await asyncio.wait_for(harness.reports.get(), 20)
+    assert (result.status, result.summary) == ("interrupted", "half of it")
+    assert group.stop_background() == 0
+
+
+async def test_background_subagent_ends_at_its_timeout(harness):
+    group = harness.subagents(Worker(until_stopped()), timeout=0.01)
+    group.start([ChildTask("a")], harness.call)
+    *_, result = await asyncio.wait_for(harness.reports.get(), 20)
+    assert result.status == "timeout"
+
+
+async def test_close_stops_background_subagents(harness):
+    worker = Worker(until_stopped())
+    group = harness.subagents(worker)
+    group.start([ChildTask("a")], harness.call)
+    await worker.running.wait()
+    await group.close()
     assert worker.closed

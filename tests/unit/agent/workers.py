@@ -118,6 +118,7 @@ class Harness:
         self.events: list[Event] = []
         self.hooks = Listener()
         self.clock = Clock()
+        self.reports: asyncio.Queue[tuple[str, str, ChildResult]] = asyncio.Queue()
         self.call = ToolContext(
             "parent", "c1", CancelToken(), lambda _text: None, announce=self.events.append
         )
@@ -140,7 +141,14 @@ class Harness:
         timeout: float = 0,
     ) -> Subagents:
         return Subagents(
-            start, max_concurrent=most, timeout=timeout, hooks=self.hooks, clock=self.clock
+            start,
+            max_concurrent=most,
+            timeout=timeout,
+            hooks=self.hooks,
+            clock=self.clock,
+            on_report=lambda run_id, task, result: self.reports.put_nowait(
+                (run_id, task.goal, result)
+            ),
         )
 
     async def run(self, *workers: Any, **limits: Any) -> list[ChildResult]:
