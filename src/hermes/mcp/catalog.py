@@ -33,6 +33,7 @@ class RemoteTool(msgspec.Struct, frozen=True):
     read_only: bool = False
     destructive: bool = False
     open_world: bool = True
+    as_task: bool = False  #: With `initialize`, a call has to ask for a task.
 
 
 class ServerCatalog(msgspec.Struct, frozen=True):
@@ -40,6 +41,9 @@ class ServerCatalog(msgspec.Struct, frozen=True):
     resources: bool = False
     prompts: bool = False
     problems: tuple[str, ...] = ()  #: Rejected tools, each with the reason.
+    purpose: str = ""  #: The beginning of the server's instructions, in one line.
+    protocol: str = ""  #: The version that the server speaks.
+    fresh_until: float = 0.0  #: Until then, in seconds since the epoch, the tools do not change.
 
 
 class ConnectFailure(msgspec.Struct, frozen=True):
@@ -198,8 +202,6 @@ def _admit_tool(offered: Any) -> RemoteTool:
     if not name.isprintable():  # it is shown in approvals
         raise ToolRejected("its name has characters that cannot be shown")
     execution = offered.get("execution")
-    if isinstance(execution, dict) and execution.get("taskSupport") == "required":
-        raise ToolRejected("it can only be run as a task, which is not supported")
     texts = (offered.get(key) for key in ("description", "title"))
     text = next((each for each in texts if isinstance(each, str) and each.strip()), "")
     description = cut_middle(clean(text[: 10 * DESCRIPTION_CHARS]).strip(), DESCRIPTION_CHARS)
@@ -216,6 +218,7 @@ def _admit_tool(offered: Any) -> RemoteTool:
         read_only=given.get("readOnlyHint") is True and given.get("destructiveHint") is not True,
         destructive=given.get("destructiveHint") is True,
         open_world=given.get("openWorldHint") is not False,
+        as_task=isinstance(execution, dict) and execution.get("taskSupport") == "required",
     )
 
 

@@ -24,11 +24,13 @@ from hermes.mcp.oauth import StoredLoginAuthorizer
 from hermes.mcp.requests import Elicitation, Sampling
 from hermes.mcp.session import MAX_ITEMS, CallTicket, ListResult, McpSession, TicketHandler
 from hermes.mcp.transport import (
+    VERSIONS,
     ForeignEndpointError,
     HttpStatusError,
     McpError,
     McpLimits,
     McpTransport,
+    ProbeFailedError,
     ServerRefused,
     ServerUnauthorized,
     ServerUnavailable,
@@ -37,6 +39,7 @@ from hermes.mcp.transport import (
 )
 from hermes.plugins import describe_error
 from hermes.security import REDACTION_MARK, Redactor
+from hermes.security.injection import scan
 from hermes.terminal import Boundary
 from hermes.util.circuit_breaker import CircuitBreaker
 from hermes.util.concurrency import in_thread
@@ -157,7 +160,7 @@ class McpOptions(msgspec.Struct, frozen=True):
     cache: Path | None = None
     """Folder of cached catalogs, `<home>/cache/mcp`; None disables the cache."""
     start_seconds: float = 5.0  #: How long a new session waits for servers whose tools are unknown.
-    folder: str = ""  #: Working folder announced to servers as their root; empty for none.
+    folder: str = ""  #: Working folder, for servers with `roots: cwd`.
     question_seconds: float = 120.0
     """How long the user may take to answer a question of a server (`clarify.timeout`)."""
     limits: McpLimits = McpLimits()
@@ -166,8 +169,10 @@ class McpOptions(msgspec.Struct, frozen=True):
 
 FIRST_REFRESH_PAUSE, MAX_REFRESH_PAUSE = 1.0, 60.0
 """Delay between a reported change and the refresh; doubles while changes keep coming."""
+MAX_FRESH_SECONDS = 86_400.0  #: Longest time for which a server's list of tools is not read again.
 MAX_PROBLEMS = 5  #: Rejected tools that a notice names.
 NOTICE_CHARS = 2_000
+PURPOSE_CHARS = 200
 RETRY_PAUSES = (0.5, 1.5)  #: Seconds before the second and third attempt, after transient errors.
 
 log = logging.getLogger(__name__)
@@ -177,6 +182,7 @@ T = TypeVar("T")
 
 
 class ConnectionState(StrEnum):
+    UNUSED = "starts at first use"
     IDLE = "not connected"
     CONNECTING = "connecting"
     READY = "connected"
@@ -207,10 +213,15 @@ class ServerConnection:
         self._clock, self._authorizer, self._tell = clock, authorizer, tell
         self._cache = CatalogCache(options.cache)
         self.catalog = self._cache.load(name, settings)  #: None while unknown.
+        self._handshake = self.catalog is not None and self.catalog.protocol in VERSIONS
+        """Whether the server is known to need `initialize`, so that nothing else is tried."""
+        self._fresh_until = self.catalog.fresh_until if self.catalog is not None else 0.0
         self._shown: set[str] = set()  #: Lines that the user has seen.
         self._quiet = False
         self._refreshing: asyncio.Task[None] | None = None
         self._changes = 0
+        folders = [options.folder if each == "cwd" else each for each in settings.roots]
+        self._roots = [Path(each).expanduser().absolute() for each in folders if each]
         self._sampling = Sampling(name, settings.sampling)
         self._elicitation = Elicitation(name, options.question_seconds)
         self.kind = ""  #: The transport that worked; empty before the first connection.
@@ -234,7 +245,10 @@ class ServerConnection:
             return ConnectionState.READY
         if self._connecting is not None:
             return ConnectionState.CONNECTING
-        return ConnectionState.PAUSED if self._breaker.remaining else ConnectionState.IDLE
+        if self._breaker.remaining:
+            return ConnectionState.PAUSED
+        is_new = not self.kind and not self.last_error
+        return ConnectionState.UNUSED if is_new else ConnectionState.IDLE
 
     @property
     def last_error(self) -> str:
@@ -256,7 +270,9 @@ class ServerConnection:
     async def refresh(self) -> ServerCatalog:
         """Return the present catalog, ignoring the circuit breaker. Raises `ToolError`."""
         self._breaker.record_success()
+        self._fresh_until = 0.0
         connected = self.state is ConnectionState.READY
+        self._handshake = self._handshake and connected  # the server may be a newer one
         await self.use(self._update_catalog if connected else _only_connect)
         return self.catalog or ServerCatalog()
 
@@ -271,11 +287,15 @@ class ServerConnection:
         finally:
             self._quiet = False
 
-    async def ask(self, method: str, params: dict[str, Any], ticket: CallTicket) -> dict[str, Any]:
+    async def ask(
+        self, method: str, params: dict[str, Any], ticket: CallTicket, *, as_task: bool = False
+    ) -> dict[str, Any]:
         """Send a request and return its result. Raises `ToolError`, redacted."""
         seconds = self.settings.timeout
         return await self.use(
-            lambda session: session.ask(method, params, seconds=seconds, ticket=ticket)
+            lambda session: session.ask(
+                method, params, seconds=seconds, ticket=ticket, as_task=as_task
+            )
         )
 
     async def pages(self, method: str, key: str) -> ListResult:
@@ -421,7 +441,8 @@ class ServerConnection:
         session = self._opening
         more = "`connect_timeout` of the server in mcp_servers allows more"
         if session is not None and session.server_info.protocol:
-            asked = f"{self.name} answered `initialize`, but not `{session.last_method}`, {limit}"
+            greeting = "server/discover" if session.modern else "initialize"
+            asked = f"{self.name} answered `{greeting}`, but not `{session.last_method}`, {limit}"
             return ServerUnavailable(asked, hint=more)
         if self._first_error is not None:
             return self._first_error
@@ -453,12 +474,21 @@ class ServerConnection:
             raise self._first_error from error
 
     async def _open_transport(self, kind: str) -> McpSession:
+        # HTTP with SSE is older than `server/discover`.
+        if not self._handshake and kind != "sse":
+            try:
+                return await self._open(kind, handshake=False)
+            except ProbeFailedError as error:
+                log.info("%s ended at `server/discover`: %s", self.name, error)
+        return await self._open(kind, handshake=True)
+
+    async def _open(self, kind: str, *, handshake: bool) -> McpSession:
         session = McpSession(
             self.name,
             self._transports.make(kind, self.name, self.settings, self._authorizer),
             handlers=self._handlers(),
             capabilities={
-                "roots": {},
+                **({"roots": {}} if self._roots else {}),
                 **self._sampling.capabilities(),
                 "elicitation": {"form": {}},
             },
@@ -467,24 +497,29 @@ class ServerConnection:
         )
         self._opening, opened = session, False
         try:
-            await session.open()
-            await self._update_catalog(session)
+            await session.open(handshake=handshake)
+            if self.catalog is None or not session.modern or self._is_stale():
+                await self._update_catalog(session)
+            else:
+                self._cache.seen(self.name)
             opened = True
         finally:
             if not opened:
                 await session.close()
         self.kind, self._opening = kind, None
+        self._handshake = not session.modern
         return session
 
-    def _handlers(self) -> dict[str, TicketHandler]:
-        folder = self._options.folder
-        roots = [{"uri": Path(folder).absolute().as_uri()}] if folder else []
+    def _is_stale(self) -> bool:
+        left = self._fresh_until - self._clock.now().timestamp()
+        return not 0 < left <= MAX_FRESH_SECONDS  # more if the clock was set back
 
+    def _handlers(self) -> dict[str, TicketHandler]:
         async def ping(_params: dict[str, Any], _ticket: CallTicket | None) -> Any:
             return {}
 
         async def list_roots(_params: dict[str, Any], _ticket: CallTicket | None) -> Any:
-            return {"roots": roots}
+            return {"roots": [{"uri": path.as_uri()} for path in self._roots]}
 
         return {
             "ping": ping,
@@ -510,15 +545,25 @@ class ServerConnection:
             words = f"only the first {MAX_ITEMS:,} tools are used; there are more"
             self.notify(f"The MCP server {self.name}: {words}")
             problems += (words,)
+        purpose = one_line(server_info.instructions, PURPOSE_CHARS)
         found = ServerCatalog(
-            tools, server_info.has("resources"), server_info.has("prompts"), problems
+            tools,
+            server_info.has("resources"),
+            server_info.has("prompts"),
+            problems,
+            "" if scan(purpose) else purpose,  # it becomes part of a tool description
+            server_info.protocol,
         )
+        fresh_seconds = min(offered.fresh_seconds, MAX_FRESH_SECONDS)
+        if fresh_seconds > 0 and session.modern:
+            self._fresh_until = self._clock.now().timestamp() + fresh_seconds
+            found = msgspec.structs.replace(found, fresh_until=self._fresh_until)
         before, self.catalog = self.catalog, found
         if found == before:
             self._cache.seen(self.name)
             return
         self._cache.save(self.name, self.settings, found)
-        if before is not None:
+        if before is not None and _offer(found) != _offer(before):
             self.notify(
                 f"The MCP server {self.name} offers other tools than before; "
                 "new conversations have them"
@@ -596,3 +641,8 @@ class ServerConnection:
 
 async def _only_connect(_session: McpSession) -> None:
     return None
+
+
+def _offer(catalog: ServerCatalog) -> ServerCatalog:
+    """Return the part of a catalog that the user is notified of when it changes."""
+    return msgspec.structs.replace(catalog, purpose="", protocol="", fresh_until=0.0)

@@ -6,7 +6,9 @@ SSE (protocol of 2024) has one stream of events and an address to post to. Both 
 """
 
 import asyncio
+import base64
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
@@ -18,6 +20,7 @@ import msgspec
 from hermes import __version__
 from hermes.core.errors import HermesError
 from hermes.mcp.transport import (
+    MODERN_VERSION,
     ConnectionLostError,
     ForeignEndpointError,
     HttpStatusError,
@@ -217,6 +220,8 @@ SESSION_HEADER, VERSION_HEADER, LAST_EVENT_HEADER = (
     "MCP-Protocol-Version",
     "Last-Event-ID",
 )
+METHOD_HEADER, NAME_HEADER = "Mcp-Method", "Mcp-Name"
+_PLAIN_VALUE = re.compile(r"(?!=\?base64\?)[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 MAX_RECONNECTS = 5  #: Consecutive attempts to reopen a stream that delivers no events.
 FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0
 CLOSE_SECONDS = 2.0
@@ -230,6 +235,30 @@ class _StreamCursor(msgspec.Struct):
     last: str = ""
     events: int = 0
     pause: float = FIRST_PAUSE  #: Reconnection delay in seconds, as requested by the server.
+
+
+class _RoutedParams(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    uri: str = ""
+    task_id: str = ""
+
+
+class _RoutedMessage(msgspec.Struct, frozen=True):
+    """The fields of a message that its HTTP headers repeat."""
+
+    method: str = ""
+    params: _RoutedParams = _RoutedParams()
+
+
+def _routing_headers(data: bytes) -> dict[str, str]:
+    """Return the headers that let intermediaries route a message without reading it."""
+    message = msgspec.json.decode(data, type=_RoutedMessage)
+    params, headers = message.params, {METHOD_HEADER: message.method}
+    if name := params.task_id or params.name or params.uri:
+        if not _PLAIN_VALUE.fullmatch(name):
+            name = f"=?base64?{base64.b64encode(name.encode()).decode()}?="
+        headers[NAME_HEADER] = name
+    return headers
 
 
 class StreamableHttpTransport(McpTransport):
@@ -263,7 +292,14 @@ class StreamableHttpTransport(McpTransport):
             task.cancel()
 
     def set_version(self, version: str) -> None:
-        self._headers[VERSION_HEADER] = version
+        if version:
+            self._headers[VERSION_HEADER] = version
+        else:
+            self._headers.pop(VERSION_HEADER, None)
+
+    @property
+    def _modern(self) -> bool:
+        return self._headers.get(VERSION_HEADER) == MODERN_VERSION
 
     def listen(self) -> None:
         self._listening = asyncio.create_task(self._listen_to_server())
@@ -284,6 +320,8 @@ class StreamableHttpTransport(McpTransport):
 
     def _post(self, data: bytes) -> _ResponseContext:
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {EVENTS}", **self._headers}
+        if self._modern:
+            headers |= _routing_headers(data)
         return self._client.open("POST", headers, data)
 
     async def _check(self, response: httpx2.Response) -> None:
@@ -296,7 +334,8 @@ class StreamableHttpTransport(McpTransport):
         cursor = _StreamCursor()
         try:
             if not await self._ask(data, request, cursor):
-                await self._resume(request, cursor)
+                # Without a session there is no stream to resume.
+                await self._resume(request, _StreamCursor() if self._modern else cursor)
         except McpError as error:
             self._session.failed(request, error)
             if isinstance(error, SessionExpiredError):
@@ -309,9 +348,22 @@ class StreamableHttpTransport(McpTransport):
 
     async def _ask(self, data: bytes, request: int, cursor: _StreamCursor) -> bool:
         """Post the request. Return whether its answer arrived."""
+        modern = self._modern
         async with self._post(data) as response:
+            status = response.status_code
+            if modern and 400 <= status < 500 and status not in NO_ACCESS:
+                # Errors of the protocol come with an HTTP status of their own.
+                body = await self._client.read(response)
+                for message in decode(body):
+                    if isinstance(message.error, dict) and message.id in (request, None):
+                        answer = JsonRpcMessage(id=request, error=message.error)
+                        return self._deliver([answer], request)
+                reason = _error_reason(body[:MAX_ERROR_BYTES])
+                raise HttpStatusError(
+                    f"{self._client.name} answered with HTTP {status}{reason}", status
+                )
             await self._check(response)
-            if session := response.headers.get(SESSION_HEADER, ""):
+            if not modern and (session := response.headers.get(SESSION_HEADER, "")):
                 if not is_header_value(session):
                     raise ServerUnavailable(
                         f"{self._client.name} gave the session a name that cannot be sent back"

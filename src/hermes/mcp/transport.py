@@ -9,7 +9,8 @@ McpError
 │   ├── ForeignEndpointError    the server names an endpoint on another host
 │   └── ServerUnauthorized      401 or 403
 ├── ConnectionLostError         the connection ended during a call
-│   └── SessionExpiredError     the session ended before the request was processed
+│   ├── SessionExpiredError     the session ended before the request was processed
+│   └── ProbeFailedError        the server ended at a request that only newer ones know
 └── ServerRefused               an error of the server itself (code, data)
 
 A login fails with `LoginFailed`, which is not a `ToolError`: the user has to act.
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOG_LINE_CHARS = 500
+MODERN_VERSION = "2026-07-28"
+"""The supported version without a handshake: each request carries version and capabilities."""
 VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Supported protocol versions, newest first."""
+"""Supported versions that begin with `initialize`, newest first."""
 
 
 class ServerLog:
@@ -81,7 +84,7 @@ class McpTransport(Protocol):
         return
 
     def set_version(self, version: str) -> None:  # noqa: ARG002 - as above
-        """Set the negotiated protocol version, where messages carry it."""
+        """Set the protocol version, where messages carry it; empty before the handshake."""
         return
 
     def listen(self) -> None:
@@ -99,6 +102,7 @@ class McpTransport(Protocol):
 # Errors.
 
 USER_REJECTED = -1
+UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 
 
@@ -135,6 +139,10 @@ class ConnectionLostError(McpError):
 
 
 class SessionExpiredError(ConnectionLostError):
+    pass
+
+
+class ProbeFailedError(ConnectionLostError):
     pass
 
 

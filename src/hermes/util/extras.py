@@ -23,6 +23,7 @@ _EXTRAS = {
     BASE: Extra("what Hermes always needs; repairs a damaged environment", "hermes doctor"),
     "embeddings": Extra("memory that is searched by meaning", "hermes memory setup holographic"),
     "local": Extra("the runtime of the embedded model", "hermes setup --provider local"),
+    "mcp-server": Extra("conversations for MCP clients", "hermes mcp serve"),
     "metrics": Extra("numbers for Prometheus", "hermes gateway start"),
     "otel": Extra("traces for OpenTelemetry", "hermes config set telemetry.enabled true"),
     "postgres": Extra(

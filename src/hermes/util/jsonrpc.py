@@ -15,9 +15,10 @@ from hermes.util.text import clean, plain_line
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+REQUEST_CANCELLED = -32800
 
 MAX_INCOMING_REQUESTS = 8
-"""Number of requests of the other side that are handled at the same time."""
+"""Number of requests of the other side that are handled at the same time, by default."""
 MAX_BACKGROUND_SENDS = 100
 MAX_NOISE_CHARS = 200
 
@@ -125,7 +126,8 @@ class JsonRpcConnection(Generic[Tag]):
 
     `send` gets a message, and its number if it expects an answer. It may raise the errors
     `expected`; so may handlers, whose `code` is sent to the other side then. `cancel_method` and
-    `progress_method` are notifications of the protocol, "" where it has none.
+    `progress_method` are notifications of the protocol, "" where it has none. With
+    `answers_cancelled`, a request that the other side cancelled is answered with an error.
     """
 
     def __init__(
@@ -137,10 +139,13 @@ class JsonRpcConnection(Generic[Tag]):
         expected: type[Exception] = RpcError,
         cancel_method: str = "",
         progress_method: str = "",
+        answers_cancelled: bool = False,
+        max_incoming: int = MAX_INCOMING_REQUESTS,
     ) -> None:
         self._send, self._handlers, self._on_notification = send, handlers, on_notification
         self._expected = expected
         self._cancel_method, self._progress_method = cancel_method, progress_method
+        self._answers_cancelled, self._max_incoming = answers_cancelled, max_incoming
         self._numbers = itertools.count(1)
         self._pending: dict[int, _PendingRequest] = {}
         self._incoming: dict[int | str, asyncio.Task[None]] = {}
@@ -165,7 +170,7 @@ class JsonRpcConnection(Generic[Tag]):
             raise self.lost_error
         number = next(self._numbers)
         if on_progress is not None:
-            params = {**params, "_meta": {"progressToken": number}}
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": number}}
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._pending[number] = _PendingRequest(future, tag, on_progress)
         try:
@@ -221,7 +226,7 @@ class JsonRpcConnection(Generic[Tag]):
         if handler is None:
             text = f"not offered: {message.method[:100]}"
             self._send_in_background(_encode_error(number, METHOD_NOT_FOUND, text))
-        elif len(self._incoming) >= MAX_INCOMING_REQUESTS or number in self._incoming:
+        elif len(self._incoming) >= self._max_incoming or number in self._incoming:
             text = "too many requests at once"
             self._send_in_background(_encode_error(number, INTERNAL_ERROR, text))
         else:
@@ -278,6 +283,11 @@ class JsonRpcConnection(Generic[Tag]):
             data = _encode_error(number, INVALID_PARAMS, str(error))
         except self._expected as error:
             data = _encode_error(number, getattr(error, "code", INTERNAL_ERROR), str(error))
+        except asyncio.CancelledError:
+            if self._answers_cancelled and self.lost_error is None:
+                text = "the request was cancelled"
+                self._send_in_background(_encode_error(number, REQUEST_CANCELLED, text))
+            raise
         await self._try_send(data)
 
     def _send_in_background(self, data: bytes) -> None:

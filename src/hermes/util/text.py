@@ -1,7 +1,7 @@
 """Small, pure operations on text for people and for files."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -124,6 +124,46 @@ def terminal_text(text: str, mark: str = "") -> str:
         else:
             shown.append(escape_controls(f"\x1b[{piece}"))
     return "".join(shown)
+
+
+_COLOUR = late_pattern(r"\x1b\[[0-9;]*m")
+_WORDS = late_pattern(r"\s*\S+")
+_COLUMN = late_pattern(r"^\s*(?:[-•*] +|\d+[.)] +)?|(?<=\S)\s{2,}(?=\S)")
+
+
+def wrap_lines(text: str, columns: int) -> str:
+    """Break lines that have more than `columns` between words; longer words stay whole.
+
+    The rows of a line begin below its text or, of a line of a table, below the last column in its
+    left half. Colours take no place.
+    """
+
+    def wrap_line(line: str) -> Iterator[str]:
+        if display_columns(line) <= columns:
+            yield line
+            return
+        starts = [found.end() for found in _COLUMN.finditer(_COLOUR.sub("", line))]
+        indent = " " * max(start for start in starts if start <= columns // 2 or start == starts[0])
+        row = ""
+        for word in _WORDS.findall(line):
+            if row and display_columns(row + word) > columns:
+                yield row
+                row = indent + word.lstrip()
+            else:
+                row += word
+        yield row
+
+    return "\n".join(row for line in text.split("\n") for row in wrap_line(line))
+
+
+def display_columns(line: str) -> int:
+    """Return about how many columns a line takes."""
+    shown = _COLOUR.sub("", line)
+    if shown.isascii():
+        return len(shown)
+    import unicodedata  # most text is ASCII
+
+    return sum(1 + (unicodedata.east_asian_width(each) in "WF") for each in shown)
 
 
 def visible(text: str) -> str:

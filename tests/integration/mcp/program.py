@@ -76,6 +76,14 @@ def initialize(params):
     }
 
 
+def discover(_params):
+    return {
+        "resultType": "complete",
+        "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}},
+    }
+
+
 def list_tools(params):
     if SCENE == "pages":
         number = int(params.get("cursor", 0))
@@ -97,7 +105,7 @@ def list_tools(params):
         tools.append(tool("new"))
     if SCENE == "shuffled":
         tools.reverse()
-    return {"tools": tools}
+    return {"tools": tools, **json.loads(os.environ.get("LIST_FIELDS", "{}"))}
 
 
 def call(number, params):
@@ -218,6 +226,39 @@ def verbatim(number, _params, rest):
     sys.stdout.buffer.flush()
 
 
+def question(_number, params, rest):
+    """Needs the answer to one question, a method and its parameters."""
+    if "inputResponses" in params:
+        return text(json.dumps(params["inputResponses"]["q"]))
+    return {"resultType": "input_required", "inputRequests": {"q": asking(rest)}}
+
+
+def asking(rest):
+    method, _, params = rest.partition(" ")
+    return {"method": method, "params": json.loads(params or "{}")}
+
+
+def task(_number, _params, rest):
+    """A task that is in the state `rest` whenever the client looks."""
+    TASK.append(rest)
+    return {"resultType": "task", "taskId": "t1", "status": "working", "pollIntervalMs": 1}
+
+
+def look(_params):
+    status, _, fields = TASK[0].partition(" ")
+    TASK.append("look")
+    fields = json.loads(fields.replace("NEW", f"q{len(TASK)}") or "{}")
+    return {
+        "resultType": "complete",
+        "taskId": "t1",
+        "status": status,
+        "pollIntervalMs": 1,
+    } | fields
+
+
+TASK = []
+
+
 def endless(act):
     """Return an act that goes on for ever."""
 
@@ -230,7 +271,10 @@ def endless(act):
 
 NOTE = {"method": "notifications/message", "params": {"level": "info", "data": "x"}}
 NAMED = (die, until, children, flood_stderr, progress, noise, page, kinds, changed, pair, verbatim)
-ACTS = {each.__name__: each for each in NAMED} | {
+MODERN = (question, task)
+ACTS = {each.__name__: each for each in NAMED + MODERN} | {
+    "as_type": lambda _number, _params, rest: text("x", resultType=json.loads(rest)),
+    "result": lambda _number, _params, rest: json.loads(rest),
     "ask": asked,
     "wait": pair,
     "hang": endless(hear),
@@ -269,7 +313,14 @@ def get_prompt(params):
     return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}
 
 
+WITHOUT_HANDSHAKE = {
+    "server/discover": discover,
+    "tasks/get": look,
+    "tasks/update": lambda _params: {"resultType": "complete"},
+}
 ANSWERS = {
+    **(WITHOUT_HANDSHAKE if SCENE == "modern" else {}),
+    **({"server/discover": lambda _params: sys.exit("what?")} if SCENE == "touchy" else {}),
     "initialize": initialize,
     "tools/list": list_tools,
     "resources/list": lambda _params: {"resources": [RESOURCE]},
@@ -296,6 +347,8 @@ def serve():
         message = hear()
         number, method = message.get("id"), message.get("method")
         params = message.get("params") or {}
+        if SCENE == "deaf" and method == "server/discover":
+            continue
         if method == "tools/call":
             result = call(number, params)
             if result is not None:

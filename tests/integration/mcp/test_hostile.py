@@ -15,13 +15,19 @@ async def test_hostile_tools_are_repaired_or_left_out_with_one_notice(stage: Sta
     hub = stage.hub(program("liar"))
     tools = await stage.tools(hub)
     names = [name for name in tools if "resource" not in name and "prompt" not in name]
-    assert names == ["mcp_srv_bare", "mcp_srv_fine", "mcp_srv_huge", "mcp_srv__dd_n_me__"]
+    assert names == [
+        "mcp_srv_bare",
+        "mcp_srv_fine",
+        "mcp_srv_huge",
+        "mcp_srv_task",
+        "mcp_srv__dd_n_me__",
+    ]
     assert tools["mcp_srv_bare"].spec.parameters == {"type": "object", "properties": {}}
     assert tools["mcp_srv_fine"].spec.description == "does something"
     assert len(tools["mcp_srv_huge"].spec.description) < DESCRIPTION_CHARS + 100
     await stage.tools(hub)
     assert len(stage.notices) == 1
-    assert stage.notices[0].startswith("The MCP server srv: 11 tools left out (not_object: its")
+    assert stage.notices[0].startswith("The MCP server srv: 10 tools left out (not_object: its")
     problems = dict(text.split(": ", 1) for text in hub.status()[0].problems)
     assert list(problems) == CASES["problems"]
     assert problems["elsewhere"] == "its parameters are described elsewhere"

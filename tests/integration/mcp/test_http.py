@@ -25,7 +25,8 @@ def at(site: Site, **fields: object) -> McpServer:
 async def test_a_tool_over_http_answers(stage: Stage, site: Site) -> None:
     hub = stage.hub(at(site, headers={"X-Api-Key": "k"}))
     assert await stage.act(hub, "x") == "done"
-    greeting, *others = site.seen("POST")
+    probe, greeting, *others = site.seen("POST")
+    assert probe.message["method"] == "server/discover"
     assert greeting.headers["accept"] == "application/json, text/event-stream"
     assert "mcp-session-id" not in greeting.headers
     assert "mcp-protocol-version" not in greeting.headers

@@ -71,7 +71,7 @@ async def test_the_second_session_starts_nothing_and_has_the_very_same_tools(sta
     second = [tool.spec for tool in await hub.tools()]
     assert first == second
     assert methods(path) == []
-    assert hub.status()[0].state == "not connected"
+    assert hub.status()[0].state == "starts at first use"
     assert hub.status()[0].tools == 4
     assert await stage.act(hub, "big 2") == "yy"
     assert "tools/call" in methods(path)
@@ -226,13 +226,19 @@ async def test_a_reload_lets_calls_under_way_end_first(stage, gone, stays):
             await again
 
 
+async def test_tools_say_what_their_server_is_for(stage: Stage) -> None:
+    settings = program()
+    for hub in (stage.hub(settings), stage.hub(settings)):  # from the server, then from the cache
+        assert {tool.purpose for tool in await hub.tools()} == {"Be nice."}
+
+
 async def test_known_tools_are_listed_without_starting_a_server(stage: Stage) -> None:
     settings = program()
     assert stage.hub(settings).known_tools() == []
     await stage.hub(settings).tools()
     hub = stage.hub(settings)
     assert "mcp_srv_echo" in [tool.name for tool in hub.known_tools()]
-    assert hub.status()[0].state == "not connected"
+    assert hub.status()[0].state == "starts at first use"
 
 
 async def test_invalid_settings_are_reported(stage: Stage) -> None:

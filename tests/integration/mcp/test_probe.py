@@ -36,4 +36,4 @@ async def test_a_server_that_cannot_be_reached_is_a_clear_error() -> None:
 
 async def test_omitted_tools_are_reported() -> None:
     found = await probe("srv", program("liar"))
-    assert len(found.problems) == 11
+    assert len(found.problems) == 10

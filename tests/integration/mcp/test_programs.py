@@ -183,8 +183,10 @@ async def test_a_program_that_writes_something_else_is_not_called_slow(stage, sa
 
 async def test_program_silent_after_the_greeting_is_reported_with_the_step(stage: Stage) -> None:
     server_info = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
-    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": server_info})
-    script = f"read -r line; echo {shlex.quote(answer)}; exec sleep 30"
+    unknown = json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "?"}})
+    answer = json.dumps({"jsonrpc": "2.0", "id": 2, "result": server_info})
+    answers = (f"read -r line; echo {shlex.quote(each)}; " for each in (unknown, answer))
+    script = f"{''.join(answers)}exec sleep 30"
     settings = McpServer(command="sh", args=("-c", script), connect_timeout=2)
     assert await stage.hub(settings).tools() == []
     assert "srv answered `initialize`, but not `tools/list`, within 2 seconds" in stage.notices[0]
@@ -231,19 +233,30 @@ async def test_the_protocol_is_spoken_in_the_right_order(stage: Stage) -> None:
     path = stage.folder / "heard"
     hub = stage.hub(program(env={"HEARD": str(path)}))
     await stage.act(hub, "big 1")
-    assert methods(path) == ["initialize", "notifications/initialized", "tools/list", "tools/call"]
-    first = heard(path)[0]["params"]
+    probe, *others = methods(path)
+    assert probe == "server/discover"
+    assert others == ["initialize", "notifications/initialized", "tools/list", "tools/call"]
+    first = heard(path)[1]["params"]
     assert first["protocolVersion"] == "2025-11-25"
     assert first["clientInfo"]["name"] == "hermes"
-    offered = {"roots": {}, "sampling": {"tools": {}}, "elicitation": {"form": {}}}
+    offered = {"sampling": {"tools": {}}, "elicitation": {"form": {}}}
     assert first["capabilities"] == offered
 
 
-async def test_server_may_ping_and_list_the_roots(stage: Stage) -> None:
-    hub = stage.hub(program(), {"folder": str(stage.folder)})
+@pytest.mark.parametrize(
+    ("roots", "announced"), [(("cwd",), ["."]), (("/data", "/srv/x y"), ["/data", "/srv/x%20y"])]
+)
+async def test_server_may_ping_and_list_the_roots_of_its_settings(
+    stage: Stage, roots: tuple[str, ...], announced: list[str]
+) -> None:
+    path = stage.folder / "heard"
+    settings = program(env={"HEARD": str(path)}, roots=roots)
+    hub = stage.hub(settings, {"folder": str(stage.folder)})
     assert await stage.act(hub, "ask ping") == "{}"
-    roots = json.loads(await stage.act(hub, "ask roots/list"))
-    assert roots == {"roots": [{"uri": stage.folder.as_uri()}]}
+    listed = json.loads(await stage.act(hub, "ask roots/list"))
+    uris = [stage.folder.as_uri() if each == "." else f"file://{each}" for each in announced]
+    assert listed == {"roots": [{"uri": uri} for uri in uris]}
+    assert heard(path)[1]["params"]["capabilities"]["roots"] == {}
     assert "not offered: no/such" in await stage.act(hub, "ask no/such")
 
 

@@ -1,10 +1,12 @@
 """What the model reads of an answer."""
 
+import base64
 from typing import Any
 
 import pytest
 
 from hermes.config.settings import McpServer
+from hermes.core.messages import Image
 from hermes.mcp.connection import ErrorRedactor
 from hermes.mcp.tools import call_result
 from tests.cases import cases
@@ -17,6 +19,34 @@ def shown(structured: Any, *texts: str) -> str:
     content = [{"type": "text", "text": text} for text in texts]
     result = {"content": content, "structuredContent": structured}
     return inside(call_result(result, "srv", ErrorRedactor(McpServer())))
+
+
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n and more").decode()
+
+
+@pytest.mark.parametrize(
+    ("data", "is_shown"),
+    [
+        (PNG, True),
+        ("A" * 4_000, False),  # not an image
+        ("no base64!", False),
+        (base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(6_000_000)).decode(), False),
+        (None, False),
+    ],
+    ids=["png", "zeros", "broken", "too large", "nothing"],
+)
+def test_images_are_shown_to_the_model_and_others_described(data: Any, is_shown: bool) -> None:
+    images: list[Image] = []
+
+    def add(image: Image) -> bool:
+        images.append(image)
+        return True
+
+    result = {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
+    text = inside(call_result(result, "srv", ErrorRedactor(McpServer()), add))
+    assert [image.url for image in images] == [f"data:image/png;base64,{PNG}"] * is_shown
+    assert text.startswith("[image, image/png, ")
+    assert text.endswith("; it follows the results]") == is_shown
 
 
 @pytest.mark.parametrize(

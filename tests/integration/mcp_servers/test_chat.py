@@ -11,8 +11,8 @@ import yaml
 
 from hermes.core.messages import ToolCall
 from hermes.core.testing import ModelServer
+from tests.installed import node_server, python_server
 from tests.integration.chat.conftest import at, hermes, terminal, untitled, work
-from tests.integration.mcp_servers.installed import node_server, python_server
 
 __all__ = ["hermes", "terminal", "untitled", "work"]
 
@@ -133,3 +133,23 @@ def test_added_with_the_command_it_is_there_in_the_next_conversation(hermes: Any
     with ModelServer([call("mcp_clock_get_current_time", timezone="UTC"), "Noon."]) as server:
         assert hermes("chat", "-q", "what time is it?", *at(server)).stdout == "Noon.\n"
         assert '"timezone": "UTC"' in answers(server)[0]
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_model_that_sees_is_sent_the_picture_of_a_tool(hermes, configured, hermes_home, sees):
+    everything = node_server("everything")
+    models = {"custom": {"models": {"lab-model": {"images": sees}}}}
+    servers = {"all": {"command": everything.command, "tools": {"include": ["get-tiny-image"]}}}
+    approvals = {"effects": {"mcp_all_get_tiny_image": "allow"}}
+    configured(mcp_servers=servers, providers=models, approvals=approvals)
+    with ModelServer([call("mcp_all_get_tiny_image"), "A logo."]) as server:
+        done = hermes("chat", "-q", "show the picture", *at(server))
+        assert (done.stdout, done.returncode) == ("A logo.\n", 0), done.stderr
+        (answer,) = answers(server)
+        last = server.calls[-1].body["messages"][-1]
+    assert "[image, image/png, " in answer
+    assert ("it follows the results" in answer) == sees
+    assert (last["role"] == "user") == sees
+    if sees:
+        _text, picture = last["content"]
+        assert picture["image_url"]["url"].startswith("data:image/png;base64,iVBOR")

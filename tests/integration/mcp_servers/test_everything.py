@@ -15,10 +15,10 @@ from hermes.core.cancel import CancelToken
 from hermes.core.errors import Interrupted, ToolError
 from hermes.core.tool import Effect, Tool, ToolContext
 from hermes.mcp import Caller, McpHub
+from tests.installed import node_server
 from tests.integration.mcp.stage import Stage, inside
 from tests.integration.mcp.test_elicitation import Person
 from tests.integration.mcp.test_sampling import Scripted
-from tests.integration.mcp_servers.installed import node_server
 
 
 class Everything:
@@ -60,7 +60,7 @@ def command_line(process: psutil.Process) -> str:
 async def everything(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Everything]:
     folder = tmp_path_factory.mktemp("everything")
     stage = Stage(folder)
-    settings = node_server("everything", "stdio", env={"FLAVOUR": "vanilla"})
+    settings = node_server("everything", "stdio", env={"FLAVOUR": "vanilla"}, roots=("cwd",))
     options = {"folder": str(folder), "question_seconds": 20.0}
     yield Everything(stage, stage.hub({"all": settings}, options))
     await stage.close()
@@ -77,8 +77,17 @@ async def test_its_tools_are_offered_by_what_they_may_do(everything: Everything)
     assert concern is not None
     assert "mcp:all:gzip-file-as-resource" in str(concern)
     assert {tool.toolset for tool in tools.values()} == {"mcp-all"}
-    reported = "\n".join(everything.stage.notices)
-    assert "simulate-research-query: it can only be run as a task" in reported
+    assert everything.stage.notices == []
+
+
+async def test_tool_that_runs_as_a_task_asks_and_answers(everything: Everything) -> None:
+    person = Person("programming")
+    caller = Caller(clarifier=person)
+    report = await everything.call(
+        "simulate_research_query", caller, topic="python", ambiguous=True
+    )
+    assert "# Research Report: python (programming)" in report
+    assert person.done()
 
 
 async def test_calls_with_every_kind_of_answer(everything: Everything) -> None:
@@ -211,7 +220,7 @@ async def test_the_next_process_knows_its_tools_without_starting_it(everything, 
     settings = node_server("everything", "stdio", env={"FLAVOUR": "vanilla"})
     hub = stage.hub({"all": settings})
     assert "mcp_all_echo" in await stage.tools(hub)
-    assert hub.status()[0].state == "not connected"
+    assert hub.status()[0].state == "starts at first use"
     assert everything.processes() == before
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.mcp_servers.installed import node_server, node_version
+from tests.installed import node_server, node_version
 
 ROOT = Path(__file__).parents[3]
 

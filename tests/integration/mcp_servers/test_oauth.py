@@ -149,7 +149,7 @@ def test_signing_in_on_a_terminal_with_a_browser(at_a_terminal, monkeypatch):
 
 def test_pasting_the_address_on_a_terminal(at_a_terminal: Any) -> None:
     child = at_a_terminal("mcp", "login", "tickets", "--no-browser")
-    child.expect(r"Open +(\S+)")
+    child.expect(r"Open\s+(\S+)")
     address = child.match[1]
     child.expect("Waiting")
     child.sendline(httpx2.get(address, trust_env=False).headers["location"])

@@ -10,13 +10,14 @@ from hermes.core.errors import ToolError
 from hermes.core.testing.http_server import LoopbackServer, Outgoing
 from hermes.core.tool import Effect
 from hermes.mcp.tools import MAX_RESULT_CHARS
+from tests.installed import node_server, python_server
 from tests.integration.mcp.stage import Stage, inside, only
-from tests.integration.mcp_servers.installed import node_server, python_server
 
 
 async def test_files_are_read_and_written_where_the_work_is(stage: Stage, workspace: Path) -> None:
-    # It is started for nothing and takes the folder it is reported.
-    hub = stage.hub({"files": node_server("filesystem")}, {"folder": str(workspace)})
+    # It is started without a folder and takes the one it is told.
+    settings = node_server("filesystem", roots=("cwd",))
+    hub = stage.hub({"files": settings}, {"folder": str(workspace)})
     tools = await stage.tools(hub)
     assert tools["mcp_files_read_text_file"].effect is not Effect.EXECUTE
     assert tools["mcp_files_write_file"].effect is Effect.EXECUTE
@@ -29,6 +30,21 @@ async def test_files_are_read_and_written_where_the_work_is(stage: Stage, worksp
     assert "eggs" in await stage.run(tools["mcp_files_read_text_file"], path=path)
     with pytest.raises(ToolError, match="Access denied"):
         await stage.run(tools["mcp_files_read_text_file"], path="/etc/passwd")
+
+
+async def test_folders_in_the_arguments_count_whatever_the_working_folder(
+    stage: Stage, workspace: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / "a.txt").write_text("found\n")
+    (workspace / "b.txt").write_text("not for the server\n")
+    settings = node_server("filesystem", str(shared))
+    tools = await stage.tools(stage.hub({"files": settings}, {"folder": str(workspace)}))
+    read = tools["mcp_files_read_text_file"]
+    assert "found" in await stage.run(read, path=str(shared / "a.txt"))
+    with pytest.raises(ToolError, match="Access denied"):
+        await stage.run(read, path=str(workspace / "b.txt"))
 
 
 async def test_a_result_of_megabytes_is_cut_in_the_middle(stage: Stage, workspace: Path) -> None:

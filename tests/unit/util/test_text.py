@@ -24,6 +24,7 @@ from hermes.util.text import (
     plain_line,
     terminal_text,
     visible,
+    wrap_lines,
 )
 
 
@@ -159,3 +160,12 @@ def test_visible_escapes_what_cannot_be_seen() -> None:
     assert visible("\x00\t\u200b\ufeff\u3164\ufe0f\U000e0041\ud800") == (
         r"\x00\t\u200b\ufeff\u3164\ufe0f\U000e0041\ud800"
     )
+
+
+def test_long_lines_are_broken_between_words() -> None:
+    assert wrap_lines("one two three four", 9) == "one two\nthree\nfour"
+    assert wrap_lines("  - one two three", 9) == "  - one\n    two\n    three"
+    assert wrap_lines("name  one two three four", 16) == "name  one two\n      three four"
+    assert wrap_lines("\x1b[1mone two\x1b[0m three\nx", 9) == "\x1b[1mone two\x1b[0m\nthree\nx"
+    assert wrap_lines("https://example.com/a/b is long", 9) == "https://example.com/a/b\nis long"
+    assert wrap_lines("日本 日本 日本", 9) == "日本 日本\n日本"

@@ -187,7 +187,11 @@ class McpLogin(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"Login({self.url!r}, expires_at={self.expires_at!r}, gone={self.gone!r})"
 
     def is_valid(self, now: float, margin: float = 0.0) -> bool:
-        return not self.gone and (self.expires_at is None or self.expires_at > now + margin)
+        """Return whether the token is valid for `margin` more seconds, or for a quarter of its
+        lifetime if that is shorter: otherwise a short-lived token would never be valid."""
+        if self.gone or self.expires_at is None:
+            return not self.gone
+        return self.expires_at > now + min(margin, (self.expires_at - self.obtained_at) / 4)
 
     def is_usable(self, now: float) -> bool:
         """Return whether the login is valid or can be renewed."""

@@ -42,6 +42,18 @@ async def test_a_token_is_used_while_it_lasts_and_then_renewed(scene: Scene) -> 
     assert scene.store.path.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_short_lived_token_is_used_for_most_of_its_lifetime(scene: Scene) -> None:
+    made = await scene.sign_in()
+    scene.change(expires_at=made.obtained_at + 20)
+    authorizer = scene.authorizer()
+    for _ in range(3):
+        assert await authorizer.headers() == bearer(made.access_token)
+        scene.clock.time += 4.9
+    scene.clock.time += 1
+    assert await authorizer.headers() != bearer(made.access_token)
+    assert len(scene.login.seen("/token")) == 2, "the login and one renewal"
+
+
 async def test_a_refresh_token_that_is_not_replaced_is_kept(scene: Scene) -> None:
     made = await scene.sign_in()
     scene.login.pages["/token"] = lambda _: reply(
