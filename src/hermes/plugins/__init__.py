@@ -21,12 +21,16 @@ if TYPE_CHECKING:
         plugin_folders, plugin_info, read_manifest, read_manifest_data, set_enabled,
     )
     from hermes.plugins.hooks import HookRunner, parse_event
-    from hermes.plugins.installer import PluginFetcher, PluginInstaller, parse_source
+    from hermes.plugins.installer import (
+        PluginFetcher, PluginInstaller, create_plugin, parse_source,
+    )
     from hermes.plugins.isolation import (
         IsolatedThread, IsolationLimits, PluginFailed, ProblemReporter, Tell, call_accepted,
         describe_error, run_foreign_code,
     )
-    from hermes.plugins.loader import PluginVariables, import_folder, load_extension, load_plugins
+    from hermes.plugins.loader import (
+        PluginVariables, StartHistory, import_folder, load_extension, load_plugins,
+    )
     from hermes.plugins.shell_hooks import (
         HookApprovals, HookOptions, HookRun, HookSpec, ShellHooks, find_program, hook_files,
         parse_answer, parse_hooks,
@@ -40,8 +44,9 @@ __all__ = [
     "PluginFetcher", "PluginHost", "PluginInfo", "PluginInstaller", "PluginKind", "PluginManifest",
     "PluginOrigin", "PluginPlaces", "PluginSelection", "PluginServices", "PluginState",
     "PluginVariables", "ProblemReporter", "RegistrationKind", "RequiredVariable", "SetUp",
-    "ShellHooks", "Tell", "bundled_infos", "cache_commands", "cached_commands", "call_accepted",
-    "checkout_folders", "choose_provider", "default_places", "describe_error", "find_plugins",
+    "ShellHooks", "StartHistory", "Tell", "bundled_infos", "cache_commands", "cached_commands",
+    "call_accepted", "checkout_folders", "choose_provider", "create_plugin", "default_places",
+    "describe_error", "find_plugins",
     "find_program", "forget_plugin", "hook_files", "import_folder", "is_plugin", "load_extension",
     "load_plugins", "parse_answer", "parse_event", "parse_hooks", "parse_source", "plugin_folders",
     "plugin_info", "read_manifest", "read_manifest_data", "run_foreign_code", "set_enabled",

@@ -125,6 +125,7 @@ class NameRegistry:
         self._reports.report(
             (plugin, thing, name),
             f"plugin {plugin}: its {thing} {name} is left out: {holder} has one already",
+            lasting=True,
         )
         return False
 
@@ -334,7 +335,7 @@ class PluginContext:
             name = parse_event(event)
         except ValueError as error:
             text = f"plugin {self._plugin}: {error}"
-            self._services.reports.report((self._plugin, "hook", event), text)
+            self._services.reports.report((self._plugin, "hook", event), text, lasting=True)
             return
         self._register(lambda: self._services.hooks.add(self._plugin, name, cb))
 

@@ -13,7 +13,14 @@ import msgspec
 
 from hermes.config.home import tilde, unusable
 from hermes.core.errors import ConfigError, HermesError, UsageError
-from hermes.plugins.discovery import CODE, PROVIDER_FOLDERS, PluginManifest, read_manifest
+from hermes.plugins.discovery import (
+    CODE,
+    NAME,
+    NAMING,
+    PROVIDER_FOLDERS,
+    PluginManifest,
+    read_manifest,
+)
 from hermes.store import GitCommandFailed, safe_git
 from hermes.util import files
 from hermes.util.http import is_loopback
@@ -283,3 +290,98 @@ def _copy(source: Path, into: Path) -> None:
         shutil.copytree(source, into, symlinks=True, dirs_exist_ok=True, ignore=leave)
     except shutil.Error as error:
         raise UsageError(f"{source} cannot be copied: {error.args[0][0][2]}") from error
+
+
+# `hermes plugins new`: a plugin that works, to start from. @NAME@ and @WORD@ are replaced.
+
+_SCAFFOLD = {
+    "plugin.yaml": """\
+name: @NAME@
+version: 0.1.0
+description: Greets people.
+provides_tools: [@WORD@_greet]
+provides_hooks: [pre_tool_call]
+""",
+    CODE: '''\
+"""The plugin @NAME@: a tool, a hook and a slash command. Replace them by your own."""
+
+import json
+
+GREET = {
+    "description": "Greet a person.",
+    "parameters": {
+        "type": "object",
+        "properties": {"who": {"type": "string", "description": "the name of the person"}},
+        "required": ["who"],
+    },
+}
+
+
+def greet(args, **kwargs):
+    """The tool @WORD@_greet: return a JSON string for the model."""
+    return json.dumps({"greeting": f"Hello, {args['who']}!"})
+
+
+def check_call(tool_name, args):
+    """The hook before each tool call: None lets the call pass."""
+    if tool_name == "@WORD@_greet" and not args["who"].strip():
+        return {"action": "block", "message": "say whom to greet"}
+    return None
+
+
+def greet_command(text):
+    """The slash command: return the text to show."""
+    return f"Hello, {text or 'you'}!"
+
+
+def register(ctx):
+    # The effect says what the tool does at most: a tool that only reads needs no approval.
+    ctx.register_tool("@WORD@_greet", "@NAME@", GREET, greet, effect="read")
+    ctx.register_hook("pre_tool_call", check_call)
+    ctx.register_command("@WORD@", greet_command, "greet a person")
+''',
+    "tests/test_plugin.py": '''\
+"""Tests of the plugin; `hermes plugins test` runs them."""
+
+import asyncio
+import json
+import unittest
+from pathlib import Path
+
+from hermes.sdk import HookName
+from hermes.sdk.testing.plugin import call_tool, load_plugin
+
+
+class PluginTest(unittest.TestCase):
+    def setUp(self):
+        self.plugin = load_plugin(Path(__file__).parents[1])
+
+    def test_tool_greets(self):
+        answer = json.loads(call_tool(self.plugin.tools["@WORD@_greet"], {"who": "Ada"}))
+        self.assertEqual(answer, {"greeting": "Hello, Ada!"})
+
+    def test_hook_blocks_an_empty_name(self):
+        call = {"tool_name": "@WORD@_greet", "args": {"who": " "}, "task_id": "s1"}
+        (veto,) = asyncio.run(self.plugin.hooks.fire(HookName.PRE_TOOL_CALL, **call))
+        self.assertEqual(veto["message"], "say whom to greet")
+
+    def test_command_greets(self):
+        self.assertEqual(asyncio.run(self.plugin.commands["@WORD@"]("Ada")), "Hello, Ada!")
+''',
+}
+
+
+def create_plugin(folder: Path, name: str) -> None:
+    """Write a plugin that works into `folder`, which must not exist. Raises `UsageError`."""
+    if not NAME.fullmatch(name) or name in PROVIDER_FOLDERS:
+        raise UsageError(f"{name!r} cannot be the name of a plugin", hint=NAMING)
+    if folder.exists():
+        raise UsageError(f"{tilde(folder)} exists already", hint="choose another name")
+    word = re.sub(r"[^a-z0-9]", "_", name.lower())
+    try:
+        for path, text in _SCAFFOLD.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text.replace("@NAME@", name).replace("@WORD@", word), "utf-8")
+    except OSError as error:
+        raise unusable(folder, error) from error

@@ -10,7 +10,7 @@ import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from pathlib import Path
@@ -104,9 +104,11 @@ class ProblemReporter:
     Without a log handler only the notice is sent: Python would print the log line as well.
     """
 
-    def __init__(self, tell: Tell = lambda _text: None) -> None:
-        self._tell = tell
+    def __init__(self, tell: Tell = lambda _text: None, shown_before: Iterable[str] = ()) -> None:
+        """`shown_before` are the lasting problems that the user saw at an earlier start."""
+        self._tell, self._shown_before = tell, frozenset(shown_before)
         self._reported: set[Hashable] = set()
+        self.lasting: list[str] = []  #: The lasting problems of this start.
 
     def report(
         self,
@@ -115,10 +117,12 @@ class ProblemReporter:
         cause: BaseException | None = None,
         *,
         series: Hashable = None,
+        lasting: bool = False,
     ) -> None:
         """Report `text`, unless `problem` was reported before; `cause` goes to the log.
 
-        Of all problems of one `series` the user sees only the first, the log has each.
+        Of all problems of one `series` the user sees only the first, the log has each. A `lasting`
+        one recurs at each start: the user sees it when it is new.
         """
         if problem in self._reported:
             log.debug("again: %s", text)
@@ -127,6 +131,10 @@ class ProblemReporter:
         if log.hasHandlers():
             log.warning("%s", text)
             log.debug("the cause:", exc_info=cause)
+        if lasting:
+            self.lasting.append(text)
+        if lasting and text in self._shown_before:
+            return
         if series is None:
             self._tell(text)
         elif series not in self._reported:

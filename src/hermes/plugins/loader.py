@@ -40,6 +40,7 @@ from hermes.plugins.isolation import (
     run_foreign_code,
     run_with_timeout,
 )
+from hermes.util import files
 
 
 class NamedExtension(Protocol):
@@ -128,6 +129,51 @@ def register_function(plugin: Plugin) -> Callable[[Any], Any]:
 log = logging.getLogger(__name__)
 
 LOAD_SECONDS = 10.0  #: Time limit for importing and registering a plugin.
+MAX_HANGS = 3  #: Starts in a row at which a plugin may hang; after them it is left out.
+HISTORY_FILE = "plugin-starts.json"
+
+
+class StartHistory(msgspec.Struct):
+    """What earlier starts of Hermes found out about plugins. It is stored in the cache."""
+
+    hangs: dict[str, tuple[int, float]] = {}
+    """By plugin: starts in a row at which it hung, and when its code was last changed."""
+    warnings: list[str] = []  #: Lasting problems that the user has seen.
+
+    @classmethod
+    def read(cls, folder: Path) -> "StartHistory":
+        try:
+            return msgspec.json.decode((folder / HISTORY_FILE).read_bytes(), type=cls)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return cls()
+
+    def write(self, folder: Path) -> None:
+        """Store it, if it differs. A cache that cannot be written is not an error."""
+        if self == StartHistory.read(folder):
+            return
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write_bytes(folder / HISTORY_FILE, msgspec.json.encode(self))
+        except OSError as error:
+            log.debug("the starts of plugins are not stored: %s", error)
+
+    def hang_count(self, plugin: Plugin) -> int:
+        """Return at how many starts in a row the plugin hung, in its present form."""
+        count, changed = self.hangs.get(plugin.name, (0, 0.0))
+        return count if changed == _changed_at(plugin) else 0
+
+    def record(self, plugin: Plugin, *, hung: bool) -> None:
+        if hung:
+            self.hangs[plugin.name] = (self.hang_count(plugin) + 1, _changed_at(plugin))
+        else:
+            self.hangs.pop(plugin.name, None)
+
+
+def _changed_at(plugin: Plugin) -> float:
+    try:
+        return (plugin.folder / CODE).stat().st_mtime if plugin.folder is not None else 0.0
+    except OSError:
+        return 0.0
 
 
 class PluginVariables(msgspec.Struct, frozen=True):
@@ -153,17 +199,20 @@ def load_plugins(
     variables: PluginVariables,
     *,
     seconds: float = LOAD_SECONDS,
+    history: StartHistory | None = None,
 ) -> tuple[LoadOutcome, ...]:
     """Load the plugins that are enabled and not disabled, also bundled ones.
 
-    A failing plugin does not raise: its problem is reported and part of the result.
+    A failing plugin does not raise: its problem is reported and part of the result. `history` is
+    updated; a plugin that hung too often according to it is left out.
     """
+    history = history or StartHistory()
     wanted = [name for name in dict.fromkeys(choice.enabled) if name not in choice.disabled]
     if not wanted:
         return ()
     found = [each for each in find_plugins(places) if each.kind is PluginKind.PLUGIN]
     outcomes = [
-        _load(plugin, services, variables, seconds)
+        _load(plugin, services, variables, seconds, history)
         for plugin in found
         if choice.state(plugin) is PluginState.ENABLED
     ]
@@ -180,15 +229,25 @@ def missing_variables(plugin: Plugin, variables: PluginVariables) -> list[str]:
 
 
 def _load(
-    plugin: Plugin, services: PluginServices, variables: PluginVariables, seconds: float
+    plugin: Plugin,
+    services: PluginServices,
+    variables: PluginVariables,
+    seconds: float,
+    history: StartHistory,
 ) -> LoadOutcome:
     problem, cause = plugin.problem, None
+    if not problem and history.hang_count(plugin) >= MAX_HANGS:
+        problem = (
+            f"it hung at the last {MAX_HANGS} starts (`hermes plugins enable {plugin.name}` tries "
+            f"it again, `hermes plugins disable {plugin.name}` switches it off)"
+        )
     if not problem and (missing := missing_variables(plugin, variables)):
         problem = f"set {', '.join(missing)} (`hermes plugins enable {plugin.name}` asks for it)"
     if not problem:
         for each in plugin.manifest.requires_env:
             variables.export(each.name, variables.get(each.name) or "")
         problem, cause = _register(plugin, services, seconds)
+        history.record(plugin, hung=isinstance(cause, PluginHangs))
     if problem:
         text = f"plugin {plugin.name} is not loaded: {problem}"
         services.reports.report((plugin.name, "load"), text, cause)

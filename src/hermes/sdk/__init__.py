@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hermes.plugins import PluginContext
     from hermes.security import Redactor
     from hermes.security.injection import scan as scan_injection
-    from hermes.store import is_unspaced
+    from hermes.store import is_unspaced, similar_words
     from hermes.store.sqlite.health import transaction, with_retries
     from hermes.tools.registry import ToolDeps, ToolEntry, tool
     from hermes.tools.web_pages import plain_text, sanitize_html
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     # fmt: on
     # isort: on
 
-API_VERSION = (1, 2)
+API_VERSION = (1, 3)
 """Major and minor version of this surface. An addition raises the minor number, and a change that
 can break an extension raises the major number."""
 
@@ -58,8 +58,8 @@ __all__ = [
     "child_environment", "clean", "current_home", "cut_middle", "fetch", "fetch_blocking",
     "file_lock", "from_dict", "human_size", "in_thread", "install_hint", "is_loopback",
     "is_unspaced", "many", "message_tokens", "plain_text", "sanitize_html", "scan_injection",
-    "search_path", "text_tokens", "tilde", "to_dict", "tool", "transaction", "variable",
-    "with_retries", "write_bytes", "write_text",
+    "search_path", "similar_words", "text_tokens", "tilde", "to_dict", "tool", "transaction",
+    "variable", "with_retries", "write_bytes", "write_text",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -1,6 +1,8 @@
 """Plugins and shell hooks, as a user of `hermes chat` meets them."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pexpect
@@ -186,3 +188,64 @@ def test_shell_hooks_run_only_with_consent(hermes, terminal, hermes_home, tmp_pa
         child.expect("Very well")
         child.expect(pexpect.EOF)
     assert "not todo" in asked_with()
+
+
+def test_a_new_plugin_works_and_is_tested(hermes, hermes_home, work):
+    made = hermes("plugins", "new", "my-lab")
+    assert made.returncode == 0, made.stderr
+    tested = hermes("plugins", "test", "my-lab")
+    assert (tested.returncode, tested.stderr) == (0, "")
+    assert tested.stdout.splitlines() == [
+        "tool     my_lab_greet   read: Greet a person.",
+        "command  /my_lab",
+        "hook     pre_tool_call",
+        "✓ my-lab works: its tests passed (pytest)",
+    ]
+    assert hermes("plugins", "enable", "my-lab").returncode == 0
+    with (hermes_home / "config.yaml").open("a") as file:
+        file.write(UNTITLED)
+    with ModelServer([ToolCall("c1", "my_lab_greet", '{"who":"Ada"}'), "Greeted."]) as server:
+        done = hermes("chat", "-q", "greet Ada", *at(server))
+        assert (done.stdout, done.returncode) == ("Greeted.\n", 0), done.stderr
+        assert server.calls[-1].body["messages"][-1]["content"] == '{"greeting": "Hello, Ada!"}'
+    again = hermes("plugins", "new", "my-lab")
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("fault", CASES["faults"])
+def test_faults_of_a_plugin_are_found(hermes, tmp_path, work, fault):
+    code, problem = CASES["faults"][fault]
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "plugin.yaml").write_text("name: lab\nversion: '1'\n")
+    (folder / "__init__.py").write_text(code)
+    done = hermes("plugins", "test", str(folder))
+    assert done.returncode == 1
+    assert "✗ " in done.stderr
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_tests_of_a_plugin_run_without_pytest(hermes, hermes_home, work):
+    hermes("plugins", "new", "lab")
+    code = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "from pathlib import Path\n"
+        "from hermes.sdk.testing.plugin import examine_plugin\n"
+        "report = examine_plugin(Path(sys.argv[1]), {})\n"
+        "print(report.tests, report.problems)\n"
+    )
+    command = [sys.executable, "-c", code, str(hermes_home / "plugins" / "lab")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "unittest []\n"
+    assert "Ran 3 tests" in done.stderr
+
+
+def test_failing_tests_of_a_plugin_are_shown(hermes, hermes_home, work):
+    hermes("plugins", "new", "lab")
+    code = hermes_home / "plugins" / "lab" / "__init__.py"
+    code.write_text(code.read_text().replace("Hello, {args", "Bye, {args"))
+    done = hermes("plugins", "test", "lab", "--json")
+    assert done.returncode == 1
+    assert "its tests failed" in json.loads(done.stdout)["problems"]
+    assert "test_tool_greets" in done.stderr

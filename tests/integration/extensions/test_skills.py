@@ -101,6 +101,19 @@ def test_a_skill_is_called_by_its_name_or_chosen_for_the_session(hermes, screen,
     assert "did you mean brew-tea?" in wrong.stderr
 
 
+def test_the_model_cannot_call_a_skill_that_is_for_the_user(hermes, untitled, tea: Path) -> None:
+    head = "---\ndisable-model-invocation: true\nargument-hint: [cups] [kind]\n"
+    (tea / "SKILL.md").write_text(TEA.replace("---\n", head, 1) + "\nBrew $1 of $2.\n")
+    with ModelServer([view("brew-tea"), "Sorry.", "Done."]) as server:
+        hermes("chat", "-q", "tea please", *at(server))
+        hermes("chat", "-q", "/brew-tea two Assam", *at(server))
+        first, refused, called = (call.body["messages"] for call in server.calls)
+    assert "brew-tea" not in first[0]["content"]
+    assert "only the user can call the skill 'brew-tea'" in refused[-1]["content"]
+    assert "Boil water" not in refused[-1]["content"]
+    assert "Brew two of Assam." in called[-1]["content"]
+
+
 def test_unknown_skill_is_refused_before_the_prompt(terminal, tea: Path) -> None:
     with ModelServer([]) as server:
         child = terminal("chat", "-s", "brew-te", *at(server))

@@ -71,20 +71,23 @@ class Stage:
         self.host = RecordingHost()
         self.reports = ProblemReporter(self.told.append)
         self.hooks = HookRunner(timeout=timeout, reports=self.reports, shell=shell)
-        names = NameRegistry(self.reports, ("/new", "reset", "plugins"), ("chat", "plugins"))
+        names = NameRegistry(
+            self.reports, ("/new", "reset", "plugins"), ("chat", "plugins"), ("terminal",)
+        )
         self.desk = PluginServices(self.host, self.hooks, names, self.reports)
         self._variables = dict(variables or {})
 
     def plugin(self, name: str, code: str = "", manifest: str = "") -> Path:
         return write_plugin(self.folder, name, code, manifest)
 
-    def load(self, *enabled, disabled=(), places=None, seconds=10):
+    def load(self, *enabled, disabled=(), places=None, seconds=10, history=None):
         return load_plugins(
             places or PluginPlaces(self.folder),
             PluginSelection(enabled, disabled),
             self.desk,
             PluginVariables(self._variables.get, self.exported.__setitem__),
             seconds=seconds,
+            history=history,
         )
 
     def load_with(self, code: str, name: str = "probe") -> tuple[LoadOutcome, ...]:

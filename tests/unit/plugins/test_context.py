@@ -3,9 +3,11 @@
 import argparse
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from hermes.config.settings import Settings
 from hermes.core.tool import Effect
 from hermes.plugins.isolation import PluginFailed
 from hermes.tools.registry import ToolRegistry
@@ -51,7 +53,7 @@ def test_tool_effect_defaults_to_the_most_dangerous(stage, said, effect):
     registry.register(**registration)
     entry = registry.get("t")
     assert entry is not None
-    assert entry.make(None).effect is effect
+    assert entry.make(SimpleNamespace(settings=Settings())).effect is effect
 
 
 def test_unknown_effect_is_refused_with_the_valid_ones(stage: Stage) -> None:

@@ -1,13 +1,18 @@
 """Misbehaving plugins: each is reported once, and the others load."""
 
+import asyncio
 import sys
 from pathlib import Path
 
 import anyio
 import pytest
 
+from hermes.app import Extensions
+from hermes.config.home import Home
+from hermes.config.loader import load
 from hermes.core.ports import HookName
 from hermes.plugins.discovery import PluginOrigin, PluginPlaces
+from hermes.plugins.loader import StartHistory
 from tests.cases import cases
 from tests.unit.plugins.stage import Stage, write_plugin
 
@@ -46,6 +51,36 @@ def test_hanging_plugin_is_skipped(stage: Stage) -> None:
         "zzz": "",
     }
     assert len(stage.told) == 2
+
+
+def test_plugin_that_hangs_at_several_starts_is_left_out_until_it_changes(stage: Stage) -> None:
+    folder = stage.plugin("sleeps", "import time\ndef register(ctx): time.sleep(600)")
+    cache = stage.folder.parent / "cache"
+
+    def start(seconds: float = 0.05) -> str:
+        history = StartHistory.read(cache)
+        (outcome,) = stage.load("sleeps", seconds=seconds, history=history)
+        history.write(cache)
+        return outcome.problem
+
+    assert {start() for _ in range(3)} == {"it did not end within 0.05 seconds"}
+    assert "it hung at the last 3 starts (`hermes plugins enable sleeps` tries it" in start(600)
+    (folder / "__init__.py").write_text(GOOD)
+    assert start(10) == ""
+    assert StartHistory.read(cache) == StartHistory()
+
+
+def test_lasting_problem_is_shown_once_over_several_starts(hermes_home: Path) -> None:
+    home = Home(hermes_home)
+    write_plugin(
+        home.plugins, "probe", "def register(ctx): ctx.register_hook('no_such_hook', print)\n"
+    )
+    home.config_file.write_text("plugins: {enabled: [probe]}\n")
+    told: list[str] = []
+    for _ in range(3):
+        asyncio.run(Extensions(home, load(home), told.append).close())
+    assert len(told) == 1
+    assert "there is no hook 'no_such_hook'" in told[0]
 
 
 async def test_late_registration_of_a_hanging_plugin_has_no_effect(stage, tmp_path):

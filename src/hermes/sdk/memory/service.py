@@ -429,18 +429,20 @@ def to_entry(raw: Dict, *keys: str, name: str = "id") -> Dict:
 
 
 class ServiceTool(msgspec.Struct, frozen=True):
-    """A tool with one text argument."""
+    """A tool with one text argument, or none."""
 
     name: str
     description: str
-    argument: str
+    argument: str  #: "" for a tool without one.
     run: Callable[[Any, str], Dict]
     """Takes the provider and the text; returns the result for the model. May raise
     `ServiceError`."""
 
     def schema(self) -> Dict:
-        properties = {self.argument: {"type": "string"}}
-        parameters = {"type": "object", "properties": properties, "required": [self.argument]}
+        parameters: Dict = {"type": "object", "properties": {}}
+        if self.argument:
+            parameters["properties"] = {self.argument: {"type": "string"}}
+            parameters["required"] = [self.argument]
         return {"name": self.name, "description": self.description, "parameters": parameters}
 
 
@@ -543,7 +545,7 @@ class ServiceProvider(MemoryProvider):
         if tool is None:
             return super().handle_tool_call(name, args)
         text = str(args.get(tool.argument) or "").strip()
-        if not text:
+        if tool.argument and not text:
             return json.dumps({"error": f"{tool.argument} is empty"})
         try:
             result = tool.run(self, redact_outgoing(text))

@@ -112,6 +112,8 @@ class MemoryProviderContract:
     def test_tools_answer_wrong_arguments_with_json(self, sessions: MemorySessions) -> None:
         manager = sessions.begin()
         for schema in manager.get_all_tool_schemas():
+            if not schema["parameters"].get("required"):
+                continue  # it can be called without arguments
             assert "error" in json.loads(manager.handle_tool_call(schema["name"], {}))
         assert manager.provider is not None
         assert "error" in json.loads(manager.provider.handle_tool_call("no_such_tool", {}))

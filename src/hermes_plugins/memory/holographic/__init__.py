@@ -219,6 +219,8 @@ def _to_result(fact: Fact) -> dict[str, Any]:
     shown["said"] = format_day(fact.confirmed)
     if fact.replaced_by:
         shown["outdated_by"] = fact.replaced_by
+    if fact.projects:
+        shown["only_in"] = fact.projects.replace("\n", ", ")
     return shown
 
 
@@ -302,7 +304,7 @@ class HolographicProvider(MemoryProvider):
         self, *, now: Callable[[], float] = time.time, embedder: Embedder | None = None
     ) -> None:
         self._now, self._embedder = now, embedder
-        self._session = self._user = ""
+        self._session = self._user = self._project = ""
         self._options = HolographicOptions()
         self._opened: FactStoreHandle | None = None
         self._used: set[int] = set()
@@ -318,6 +320,7 @@ class HolographicProvider(MemoryProvider):
         home = Path(kwargs["hermes_home"])
         tell = kwargs.get("tell") or log.warning
         self._session, self._user = session_id, str(kwargs.get("user_id") or "")
+        self._project = str(kwargs.get("project") or "")
         self._options = read_options(Home(home), self.name, HolographicOptions)
         self._embedder = self._embedder or _load_embedder(self._options.embedding_model, tell)
         self._opened = FactStoreHandle(home / FOLDER / DATABASE_FILE, self._create_store, tell)
@@ -357,7 +360,7 @@ class HolographicProvider(MemoryProvider):
             return ""
 
         def look(facts: FactStore) -> str:
-            recalled = recall(facts, query, self._options.recall_facts)
+            recalled = recall(facts, query, self._options.recall_facts, self._project)
             lines, new = format_recalled(recalled, self._options.recall_chars, self._used)
             facts.mark_used(new)  # once per session, or recalled facts would reinforce themselves
             self._used.update(new)
@@ -370,7 +373,7 @@ class HolographicProvider(MemoryProvider):
 
         def store(facts: FactStore) -> None:
             for each in statements:
-                facts.add(each.text, source=SOURCE_SAID, session=self._session, trust=each.trust)
+                facts.add(each.text, **self._origin(each))
 
         if statements:
             self._facts.use(store)
@@ -380,12 +383,16 @@ class HolographicProvider(MemoryProvider):
 
         def store(facts: FactStore) -> None:
             for each in statements:
-                facts.add_if_unseen(
-                    each.text, source=SOURCE_SAID, session=self._session, trust=each.trust
-                )
+                facts.add_if_unseen(each.text, **self._origin(each))
 
         if statements:
             self._facts.use(store)
+
+    def _origin(self, statement: Statement) -> Dict:
+        """Return the source, session, trust and project of a statement of the user."""
+        project = self._project if statement.is_about_work else ""
+        trust = statement.trust
+        return {"source": SOURCE_SAID, "session": self._session, "trust": trust, "project": project}
 
     def on_pre_compress(self, messages: Dicts) -> None:
         self.on_session_end(messages)
@@ -446,6 +453,8 @@ def _to_entry(fact: Fact) -> Dict:
     entry |= {"said": format_day(fact.confirmed), "source": fact.source}
     if fact.replaced_by:
         entry["outdated_by"] = str(fact.replaced_by)
+    if fact.projects:
+        entry["only_in"] = fact.projects.replace("\n", ", ")
     return entry
 
 

@@ -26,6 +26,28 @@ class Statement(msgspec.Struct, frozen=True):
     text: str
     trust: float
 
+    @property
+    def is_about_work(self) -> bool:
+        """True for a wish about how to work, which concerns the project it was made in; False for
+        facts, and for wishes about how to answer."""
+        return bool(_WORK_WISH.match(self.text)) and not _ANSWER_WISH.search(self.text)
+
+
+_WORK_WISH = re.compile(
+    r"""(?:please[,\s]+|bitte[,\s]+)*(?:
+    (?:don['’]t|do\s+not|never|always|only|avoid|stop|use|run|make\s+sure|keep|put|write|commit|push
+      |deploy|test|format|name|ask\s+before|work|nie|niemals|immer|nur|benutze|verwende|mach|lass
+      |führe|schreib|teste)\b
+    |we\s+(?:use|write|deploy|commit|test|run|never|always|only)\b
+    |.*\b(?:here|in\s+this\s+(?:project|repo(?:sitory)?|folder|codebase)|in\s+diesem\s+projekt)[.!]?$)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_ANSWER_WISH = re.compile(
+    r"\b(?:answer|reply|replies|respond|speak|talk|explain|tell\s+me|call\s+me|address\s+me|ask\s+me"
+    r"|emoji|tone|antwort|sprich|rede|erklär|nenn|duze?|sieze?)",
+    re.IGNORECASE,
+)
+
 
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
 _QUOTED_LINE = re.compile(r"^\s*[>|].*$", re.MULTILINE)
@@ -41,7 +63,7 @@ _ASKED = re.compile(
       |retiens|souviens-toi|n['’]oublie\s+pas|recuerda|acuérdate\s+de|no\s+olvides
       |ricorda(?:ti)?|non\s+dimenticare|lembre-se(?:\s+de)?|não\s+esqueça|onthoud|zapamiętaj
       |запомни)
-    (?:[,:]?\s+(?:this|that|dass|que|che|de\s+que|dat|że|что)\b)?\s*[,:–-]?\s+(?P<text>\S.+)
+    (?:[,:]?\s+(?:this|that|(?P<verb_last>dass|dat)|que|che|de\s+que|że|что)\b)?\s*[,:–-]?\s+(?P<text>\S.+)
     |(?:请)?(?:记住|記住|覚えて(?:おいて)?|기억해(?:\s*줘)?)[，,：:、\s]*(?P<unspaced>\S.+)""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -110,7 +132,27 @@ def _parse_request(sentence: str) -> Statement | None:
     text = (match["text"] or match["unspaced"] or "").strip(" \"'")
     if _NOT_ASKED.match(text) or len(text) < 3:
         return None
+    if match["verb_last"]:
+        text = _main_clause(text) or f"{match['verb_last']} {text}"
     return Statement(_capitalize(text), ASKED_TRUST)
+
+
+# A German or Dutch clause after `dass` or `dat` has its verb at the end: a pronoun, or a noun with
+# its article, followed by the rest and the verb.
+_VERB_LAST = re.compile(
+    r"""(?P<subject>(?i:ich|du|er|sie|es|wir|ihr|man|ik|hij|zij|ze|wij|we|het)
+      |(?i:der|die|das|den|mein\w*|dein\w*|unser\w*|sein\w*|ihr\w*|ein|eine|kein\w*)
+       (?:\s+[a-zäöüß]\w*)*\s+[A-ZÄÖÜ]\w*)
+    (?P<rest>(?:\s+[^\s,;:]+)*?)\s+(?P<verb>\w+)(?P<end>[.!]*)""",
+    re.VERBOSE,
+)
+
+
+def _main_clause(clause: str) -> str:
+    """Return a clause with its last word, the verb, after the subject; "" if it is not so simple
+    that this is right."""
+    match = _VERB_LAST.fullmatch(clause)
+    return f"{match['subject']} {match['verb']}{match['rest']}{match['end']}" if match else ""
 
 
 def _parse_statement(sentence: str) -> Statement | None:

@@ -50,14 +50,15 @@ def search(store: FactStore, query: str, limit: int) -> list[FactHit]:
     return hits[:limit]
 
 
-def recall(store: FactStore, query: str, limit: int) -> list[Fact]:
-    """Return facts for a turn: none that are replaced, untrusted or much worse than the best one,
-    and no notes, which are in the prompt anyway."""
+def recall(store: FactStore, query: str, limit: int, project: str = "") -> list[Fact]:
+    """Return facts for a turn: none that are replaced, untrusted, of another project or much worse
+    than the best one, and no notes, which are in the prompt anyway."""
     hits = [
         hit
         for hit in search(store, query, 3 * limit)
         if hit.fact.trust >= MIN_RECALL_TRUST
         and not hit.fact.replaced_by
+        and hit.fact.concerns(project)
         and not hit.fact.source.startswith(SOURCE_NOTES)
     ]
     return [hit.fact for hit in hits if hit.score >= MIN_SCORE_SHARE * hits[0].score][:limit]

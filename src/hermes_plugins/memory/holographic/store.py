@@ -26,6 +26,8 @@ from hermes.sdk import (
     ToolArgumentsInvalid,
     clean,
     file_lock,
+    is_unspaced,
+    similar_words,
     transaction,
     with_retries,
 )
@@ -37,7 +39,7 @@ from hermes_plugins.memory.holographic.extraction import (
     significant_words,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 BUSY_MILLISECONDS = 2000
 LOCK_SECONDS = 5
 
@@ -92,6 +94,9 @@ CREATE TRIGGER facts_changed AFTER UPDATE OF terms ON facts BEGIN
     INSERT INTO facts_words (rowid, terms) VALUES (new.id, new.terms);
 END;
 """
+
+SQL_VERSION_2 = "ALTER TABLE facts ADD COLUMN projects TEXT NOT NULL DEFAULT ''"
+"""The folders of the projects that a fact concerns, a line each; '' if it holds everywhere."""
 
 DAMAGED = (apsw.NotADBError, apsw.CorruptError)
 
@@ -148,6 +153,11 @@ def _prepare(connection: apsw.Connection) -> None:
         with transaction(connection):
             if _version(connection) == 0:  # another process may have created it meanwhile
                 connection.execute(SQL_SCHEMA)
+                connection.execute("PRAGMA user_version = 1")
+    if found < SCHEMA_VERSION:
+        with transaction(connection):
+            if _version(connection) < SCHEMA_VERSION:
+                connection.execute(SQL_VERSION_2)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     ((verdict,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     if verdict != "ok":
@@ -210,7 +220,7 @@ MAX_ID_DIGITS = 18  #: Larger numbers do not fit into an SQLite integer.
 
 COLUMNS = (
     "facts.id, text, terms, source, session, trust, created, confirmed, used, uses,"
-    " coalesce(replaced_by, 0)"
+    " coalesce(replaced_by, 0), projects"
 )
 
 
@@ -228,9 +238,13 @@ class Fact(msgspec.Struct, frozen=True):
     used: float
     uses: int
     replaced_by: int  #: Id of the fact that replaced this one, or 0.
+    projects: str  #: Folders of the projects it concerns, a line each; "" if it holds everywhere.
 
     def weight(self, now: float) -> float:
         return fact_weight(self.trust, max(self.confirmed, self.used), self.uses, now)
+
+    def concerns(self, project: str) -> bool:
+        return not self.projects or project in self.projects.splitlines()
 
     def to_prompt(self) -> str:
         """Return the text for the model, with the date of the last confirmation."""
@@ -294,21 +308,36 @@ def similar_facts(
 MAX_QUERY_WORDS = 24  #: Words of a query that are used: half from its beginning, half from its end.
 
 
+MIN_SIMILAR_CHARS = 6  #: A shorter word is too often only by chance similar to another one.
+
+
 def match_words(
     connection: apsw.Connection, user: str, words: tuple[str, ...]
 ) -> dict[int, tuple[str, ...]]:
-    """Return the facts of a user that contain at least one word, with the words they contain."""
+    """Return the facts of a user that contain at least one word, with the words they contain. In
+    place of a word that no fact has, similar ones count: it may have a typing error."""
     found: dict[int, tuple[str, ...]] = {}
-    if len(words) > MAX_QUERY_WORDS:
-        words = (*words[: MAX_QUERY_WORDS // 2], *words[-MAX_QUERY_WORDS // 2 :])
-    for word in words:
+    vocabulary: set[str] = set()
+
+    def find(word: str) -> list[int]:
         quoted = '"' + word.replace('"', '""') + '"'
         rows = connection.execute(
             "SELECT facts.id FROM facts_words JOIN facts ON facts.id = facts_words.rowid"
             " WHERE facts_words MATCH ? AND user = ?",
             (quoted, user),
         )
-        for (fact_id,) in rows:
+        return [fact_id for (fact_id,) in rows]
+
+    if len(words) > MAX_QUERY_WORDS:
+        words = (*words[: MAX_QUERY_WORDS // 2], *words[-MAX_QUERY_WORDS // 2 :])
+    for word in words:
+        ids = find(word)
+        if not ids and len(word) >= MIN_SIMILAR_CHARS and not is_unspaced(word):
+            if not vocabulary:
+                terms = connection.execute("SELECT terms FROM facts WHERE user = ?", (user,))
+                vocabulary.update(*(row[0].split() for row in terms))
+            ids = [fact_id for other in similar_words(word, vocabulary) for fact_id in find(other)]
+        for fact_id in dict.fromkeys(ids):
             found[fact_id] = (*found.get(fact_id, ()), word)
     return found
 
@@ -344,25 +373,38 @@ class FactStore:
     ) -> None:
         self.connection, self.user, self.embedder, self.now = connection, user, embedder, now
 
-    def add(self, text: str, *, source: str, session: str, trust: float) -> AddResult:
-        """Add a fact, or confirm the one that says the same. `trust` is its initial trust."""
+    def add(
+        self, text: str, *, source: str, session: str, trust: float, project: str = ""
+    ) -> AddResult:
+        """Add a fact, or confirm the one that says the same. `trust` is its initial trust, and
+        `project` the only project that it concerns."""
         tidy = normalize_text(text)
 
         def work() -> AddResult:
             with transaction(self.connection):
                 self._mark_seen(tidy)
-                return self._add(tidy, source, session, trust)
+                added = self._add(tidy, source, session, trust)
+                known = added.fact.projects.splitlines()
+                if added.outcome == "added":
+                    self.set_columns(added.fact.id, projects=project)
+                elif not project or not known:  # what was said for everywhere stays so
+                    self.set_columns(added.fact.id, projects="")
+                elif project not in known:
+                    self.set_columns(added.fact.id, projects="\n".join((*known, project)))
+                return added
 
         return with_retries(work)
 
-    def add_if_unseen(self, text: str, *, source: str, session: str, trust: float) -> bool:
+    def add_if_unseen(
+        self, text: str, *, source: str, session: str, trust: float, project: str = ""
+    ) -> bool:
         """Add a statement of an older message unless it was added before, because it may have been
         replaced or forgotten since. Return whether it was added."""
         rows = self.query(
             "SELECT 1 FROM seen WHERE user = ? AND print = ?", self.user, _fingerprint(text)
         )
         if not rows:
-            self.add(text, source=source, session=session, trust=trust)
+            self.add(text, source=source, session=session, trust=trust, project=project)
         return not rows
 
     def update(self, fact_id: int, text: str) -> Fact | None:

@@ -61,10 +61,16 @@ ASK = ServiceTool(
     "question",
     lambda service, question: {"answer": service.ask(question)},
 )
+PROFILE = ServiceTool(
+    "honcho_profile",
+    "Show what Honcho knows of the user.",
+    "",
+    lambda service, _text: service.profile(),
+)
 HONCHO = ServiceInfo(
     "honcho",
     "Honcho",
-    (search_tool("honcho_search"), ASK),
+    (search_tool("honcho_search"), ASK, PROFILE),
     key="HONCHO_API_KEY",
     key_url="https://app.honcho.dev/api-keys",
     address="https://api.honcho.dev",
@@ -237,6 +243,12 @@ class HonchoProvider(HttpServiceProvider):
 
     def search(self, query: str, limit: int) -> Dicts:
         return self.workspace.query(query, limit)
+
+    def profile(self) -> dict[str, Any]:
+        """Return the card of the user, and Honcho's text about the user."""
+        user = self.workspace.user
+        about = self.workspace.representation(user, "", self.options.recall_limit)
+        return {"card": self.workspace.card(user), "profile": about}
 
     def ask(self, text: str) -> str:
         return self.workspace.ask(redact_query(text), self.options.reasoning)

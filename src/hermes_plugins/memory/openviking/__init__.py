@@ -31,14 +31,14 @@ KINDS = ("memory",)
 MOST_READ = 8000  #: Characters.
 
 SEARCH = ServiceTool(
-    "openviking_search",
+    "viking_search",
     "Search what is known of the user.",
     "query",
     lambda service, query: {"found": service.search(query, service.options.recall_limit)},
 )
 READ = ServiceTool(
-    "openviking_read",
-    "Read what openviking_search found in full.",
+    "viking_read",
+    "Read what viking_search found in full.",
     "id",
     lambda service, uri: {"text": service.read(uri)},
 )
