@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     )
     from hermes.skills.index import SkillIndex
     from hermes.skills.loader import (
-        LoadedSkill, LoadOptions, SkillCommand, SkillEnvironment, SkillLoader, command_message,
-        hidden_command_reason, preload_skills, read_linked, skill_command, skill_commands,
+        LoadedSkill, LoadOptions, Placeholders, SkillCommand, SkillEnvironment, SkillLoader,
+        command_message, hidden_command_reason, preload_skills, read_linked, skill_command,
+        skill_commands,
     )
     from hermes.skills.parse import read_frontmatter, read_instructions
-    from hermes.skills.prompt import SkillsPrompt
+    from hermes.skills.prompt import SkillsPrompt, search_skills
     from hermes.skills.skill import (
         HUB_FOLDER, SKILL_FILE, BrokenSkill, Skill, SkillEntry, SkillInvalid, SkillNotFound,
         SkillRoot, SkillSetting, SkillUsage, Source, UsageRecord, VisibilityContext,
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_LOG_LENGTH", "HUB_FOLDER", "SKILL_FILE", "Author", "BrokenSkill", "LoadOptions",
-    "LoadedSkill", "Skill", "SkillChange", "SkillCommand", "SkillCommit", "SkillEntry",
-    "SkillEnvironment", "SkillHistory", "SkillIndex", "SkillInvalid", "SkillLoader",
+    "LoadedSkill", "Placeholders", "Skill", "SkillChange", "SkillCommand", "SkillCommit",
+    "SkillEntry", "SkillEnvironment", "SkillHistory", "SkillIndex", "SkillInvalid", "SkillLoader",
     "SkillNotFound", "SkillRoot", "SkillSetting", "SkillUsage", "SkillsPrompt", "Source",
     "UndoRefused", "UsageRecord", "VisibilityContext", "bundled_folder", "canonical_name",
     "command_message", "hidden_command_reason", "hidden_reason", "optional_folder",
-    "preload_skills", "read_frontmatter",
-    "read_instructions", "read_linked", "skill_command", "skill_commands",
+    "preload_skills", "read_frontmatter", "read_instructions",
+    "read_linked", "search_skills", "skill_command", "skill_commands",
     "skill_manage_tool", "skill_roots", "skill_view_tool", "skills_list_tool", "unusable_reason",
 ]  # fmt: skip
 

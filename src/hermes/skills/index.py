@@ -21,12 +21,12 @@ from hermes.skills.skill import (
     Source,
     Stamp,
     VisibilityContext,
-    is_visible,
+    is_offered,
     normalize_name,
 )
 from hermes.util import files
 
-FORMAT = 7  #: Version of the cache file.
+FORMAT = 8  #: Version of the cache file.
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class SkillListing(msgspec.Struct, frozen=True, dict=True):
     state: FileState
     entries: tuple[SkillEntry, ...]  #: Ordered by root, category and name.
     conditional: tuple[int, ...]
-    """Positions in `entries` of the skills that have conditions or are for some platforms only."""
+    """Positions in `entries` of the skills that some sessions or the model do not see."""
     rotation: tuple[int, ...]  #: All positions, in the order for a prompt without usage and hints.
     keywords: dict[str, msgspec.Raw]
     """For each stem, the positions in `entries` of the skills that have it in their names, and of
@@ -62,10 +62,10 @@ class SkillListing(msgspec.Struct, frozen=True, dict=True):
         return {entry.name: position for position, entry in enumerate(self.entries)}
 
     def hidden(self, context: VisibilityContext) -> set[int]:
-        """Return the positions of the skills that do not appear in a session."""
+        """Return the positions of the skills that the model of a session does not see."""
         off = (self.positions.get(name, -1) for name in context.disabled)
         candidates = (*self.conditional, *(at for at in off if at >= 0))
-        return {at for at in candidates if not is_visible(self.entries[at], context)}
+        return {at for at in candidates if not is_offered(self.entries[at], context)}
 
     def keyword_matches(self, stem: str) -> tuple[list[int], list[int]]:
         """Return the positions of skills with the stem in their names, and of other matches."""
@@ -147,6 +147,16 @@ class SkillIndex:
 
     def folder(self, entry: SkillEntry) -> Path:
         return self.roots[entry.root].path / entry.folder
+
+    def instructions(self, entry: SkillEntry) -> str:
+        """Return the text of a SKILL.md without its head, for a search; "" if it does not load."""
+        from hermes.skills.parse import read_frontmatter, read_text_file  # not needed for a list
+
+        try:
+            text = read_text_file(self.folder(entry) / SKILL_FILE).text
+            return read_frontmatter(text).body
+        except (OSError, SkillInvalid):
+            return ""
 
     def _parse(self, entry: SkillEntry) -> Skill:
         from hermes.skills.parse import read_skill  # not needed for a list of skills
@@ -279,18 +289,6 @@ def hint_stems(texts: Iterable[str]) -> frozenset[str]:
 def stem(word: str) -> str:
     """Remove a plural s: `containers` becomes `container`."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and word[-2] != "s" else word
-
-
-def match_word(word: str, others: Iterable[str]) -> int:
-    """Return 2 when `word` is in `others`, 1 when a longer or shorter form of it is, else 0."""
-    best = 0
-    for other in others:
-        if word == other:
-            return 2
-        short, long = sorted((word, other), key=len)
-        if (long.startswith(short) and len(short) > 3) or (not short.isascii() and short in long):
-            best = 1
-    return best
 
 
 def shorten(text: str, limit: int) -> str:

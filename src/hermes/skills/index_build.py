@@ -66,7 +66,9 @@ def build_listing(roots: Sequence[SkillRoot], last: SkillListing | None = None) 
         state=FileState(cache_key(roots), tuple(skill_files), walk.stamps, tuple(walk.missing)),
         entries=tuple(entries),
         conditional=tuple(
-            at for at, entry in enumerate(entries) if entry.conditions or entry.platforms
+            at
+            for at, entry in enumerate(entries)
+            if entry.conditions or entry.platforms or entry.is_user_only
         ),
         rotation=tuple(round_robin(entries)),
         keywords=_keywords(entries),
@@ -309,6 +311,9 @@ def _entry(skill: Skill, root: int, folder: str) -> SkillEntry:
         folder=folder,
         platforms=skill.platforms,
         conditions=skill.conditions if skill.conditions != NO_CONDITIONS else None,
+        is_user_only=skill.is_user_only,
+        is_model_only=skill.is_model_only,
+        argument_hint=skill.argument_hint,
     )
 
 

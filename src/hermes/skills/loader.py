@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,7 @@ from hermes.skills.parse import (
 )
 from hermes.skills.skill import (
     LINKED_FOLDERS,
+    OTHER_SKILL_DIRECTORY,
     SKILL_DIRECTORY,
     SKILL_FILE,
     THIRD_PARTY,
@@ -37,7 +39,7 @@ from hermes.skills.skill import (
     SkillVariable,
     VisibilityContext,
     hidden_reason,
-    is_visible,
+    is_command,
     normalize_name,
     settings_block,
     unset_settings,
@@ -219,6 +221,11 @@ class SetupChecker:
 
 
 SESSION_VARIABLE = "${HERMES_SESSION_ID}"
+OTHER_VARIABLES = {
+    OTHER_SKILL_DIRECTORY: SKILL_DIRECTORY,
+    "${CLAUDE_SESSION_ID}": SESSION_VARIABLE,
+}
+"""Names of the same variables in skills for Claude Code."""
 LINKED_TITLE = "Linked files, read with skill_view({!r}, file_path):"
 
 
@@ -240,6 +247,7 @@ class LoadedSkill(msgspec.Struct, frozen=True):
     text: str  #: The complete text for the model.
     setup_needed: tuple[str, ...] = ()  #: What is missing before the skill works.
     linked: tuple[str, ...] = ()  #: Relative paths of its linked files.
+    has_arguments: bool = False  #: Whether the text contains the arguments of the command.
     blocked: bool = False  #: True when the text is withheld because it looks like prompt injection.
 
 
@@ -277,13 +285,31 @@ class SkillLoader:
         self._setup = SetupChecker(options.home, variables, asker)
         self._session_id, self._environment = session_id, environment
         self._usage, self._now = usage, now
+        self._called: set[str] = set()  #: Skills that the user called.
 
-    async def load(self, name: str, file_path: str = "") -> LoadedSkill:
+    async def load(
+        self,
+        name: str,
+        file_path: str = "",
+        *,
+        arguments: str | None = None,
+        by_model: bool = False,
+    ) -> LoadedSkill:
         """Return the rendered instructions, or with `file_path` a linked file unchanged.
+
+        `arguments` is what the user typed after a command. With `by_model` a skill that only the
+        user calls is refused; its linked files can be read once the user has called it.
 
         Raises `SkillNotFound` and `SkillInvalid`.
         """
         skill = await in_thread(self.skills.get, name)
+        if not by_model:
+            self._called.add(skill.name)
+        elif skill.is_user_only and not (file_path.strip() and skill.name in self._called):
+            raise SkillNotFound(
+                f"only the user can call the skill {skill.name!r}",
+                hint=f"if it is needed, ask the user to enter /{command_name(skill.name)}",
+            )
         reason = unusable_reason(skill, self.options.context)
         if reason:
             raise SkillNotFound(
@@ -297,7 +323,8 @@ class SkillLoader:
         refused = self._blocked_result(skill, SKILL_FILE, text)
         if refused is not None:
             return refused
-        loaded = await self._render(skill, strip_comments(read_frontmatter(text).body))
+        body = strip_comments(read_frontmatter(text).body)
+        loaded = await self._render(skill, body, arguments)
         if self._usage is not None:
             await in_thread(self._usage.record, skill.name, self._now())
         return loaded
@@ -309,7 +336,7 @@ class SkillLoader:
             return None
         return LoadedSkill(skill, blocked(f"{skill.name}/{file}", findings), blocked=True)
 
-    async def _render(self, skill: Skill, body: str) -> LoadedSkill:
+    async def _render(self, skill: Skill, body: str, arguments: str | None) -> LoadedSkill:
         options = self.options
         needs = await self._setup.check(skill)
         if self._environment is not None and (needs.variables or needs.files):
@@ -326,22 +353,98 @@ class SkillLoader:
         inside = self._environment
         directory = inside.directory(skill) if inside is not None else str(skill.folder)
         if options.template_vars:
+            for theirs, ours in OTHER_VARIABLES.items():
+                body = body.replace(theirs, ours)
             body = body.replace(SKILL_DIRECTORY, directory or SKILL_DIRECTORY)
             body = body.replace(SESSION_VARIABLE, self._session_id() or SESSION_VARIABLE)
+        placeholders = None
+        if skill.argument_hint or skill.argument_names or "$ARGUMENTS" in body:
+            placeholders = Placeholders.of(body, skill.argument_names)
+        typed, is_filled = arguments or "", placeholders is not None and arguments is not None
+
+        def fill(text: str) -> str:
+            return placeholders.fill(text, typed) if placeholders and is_filled else text
+
         if options.inline_shell:
             environment = await in_thread(child_environment, needs.variables)
-            place = SnippetShell(skill.folder, environment, options.inline_shell_timeout)
-            body = await run_snippets(body, place)
+            place = SnippetShell(
+                skill.folder,
+                {**environment, "ARGUMENTS": typed},
+                options.inline_shell_timeout,
+                placeholders.parameters(typed) if placeholders else (),
+            )
+            body = await run_snippets(body, place, fill)
+        else:
+            body = fill(body)
         linked = await in_thread(linked_files, skill.folder)
         parts = (
             f"# Skill: {skill.name}",
             body.strip() or "(It has no instructions.)",
+            ARGUMENTS_NOTE if placeholders and arguments is None else "",
+            FORK_NOTE if skill.is_forked else "",
             f"[Skill directory: {directory}]",
             settings_block(skill, options.config, tilde(options.home / "config.yaml")),
             "\n".join(["[Setup needed:", *reasons, "]"]) if reasons else "",
             f"{LINKED_TITLE.format(skill.name)}\n{format_listing(linked)}" if linked else "",
         )
-        return LoadedSkill(skill, "\n\n".join(filter(None, parts)), reasons, linked)
+        text = "\n\n".join(filter(None, parts))
+        return LoadedSkill(skill, text, reasons, linked, has_arguments=is_filled)
+
+
+# Arguments
+
+ARGUMENTS_NOTE = "[$ARGUMENTS, $1 and the like stand for what the user asked for.]"
+FORK_NOTE = (
+    "[Let a subagent do this: pass the instructions above on with delegate_task and report its "
+    "result. Without that tool, follow them yourself.]"
+)
+
+
+def split_arguments(arguments: str) -> list[str]:
+    """Return the words of the arguments; quotes keep words together."""
+    try:
+        return shlex.split(arguments)
+    except ValueError:  # an apostrophe
+        return arguments.split()
+
+
+class Placeholders(NamedTuple):
+    """The placeholders of a text: `$ARGUMENTS`, `$ARGUMENTS[0]`, `$1` and the names of arguments.
+
+    `$1` is the first word; in a text with `$0`, which is the first word then, it is the second.
+    """
+
+    pattern: re.Pattern[str]
+    names: tuple[str, ...]
+    first: int  #: The number of the first word.
+
+    @classmethod
+    def of(cls, text: str, names: Sequence[str] = ()) -> "Placeholders | None":
+        """Return the placeholders of a text, or None if it has none."""
+        named = "".join(f"|{re.escape(name)}" for name in names)
+        pattern = re.compile(rf"\$(?:ARGUMENTS\[(\d+)\]|(ARGUMENTS|\d{named})(?!\w))")
+        first = 0 if re.search(r"\$0(?!\w)", text) else 1
+        return cls(pattern, tuple(names), first) if pattern.search(text) else None
+
+    def fill(self, text: str, arguments: str) -> str:
+        """Replace the placeholders in a text by what the user typed."""
+        words = split_arguments(arguments)
+
+        def value(found: re.Match[str]) -> str:
+            index, word = found[1], found[2]
+            if word == "ARGUMENTS":
+                return arguments
+            if word in self.names:
+                position = self.names.index(word)
+            else:
+                position = int(index) if index else int(word) - self.first
+            return words[position] if 0 <= position < len(words) else ""
+
+        return self.pattern.sub(value, text)
+
+    def parameters(self, arguments: str) -> tuple[str, ...]:
+        """Return the words as parameters of a shell, beginning with `$0`."""
+        return (*(("skill",) if self.first else ()), *split_arguments(arguments))
 
 
 # Slash commands and preloaded skills
@@ -361,11 +464,11 @@ def command_name(name: str) -> str:
 
 
 def skill_commands(skills: Iterable[SkillEntry], context: VisibilityContext) -> Mapping[str, str]:
-    """Return the descriptions of the visible skills by command name."""
+    """Return the descriptions of the skills by command name, after the hint for arguments."""
     return {
-        command_name(skill.name): skill.description
+        command_name(skill.name): f"{skill.argument_hint} {skill.description}".lstrip()
         for skill in skills
-        if is_visible(skill, context)
+        if is_command(skill, context)
     }
 
 
@@ -379,7 +482,7 @@ def skill_command(
     typed, *rest = line[1:].split(maxsplit=1)
     wanted = command_name(typed)
     for skill in skills:
-        if wanted and command_name(skill.name) == wanted and is_visible(skill, context):
+        if wanted and command_name(skill.name) == wanted and is_command(skill, context):
             return SkillCommand(skill.name, "".join(rest))
     return None
 
@@ -388,8 +491,12 @@ def hidden_command_reason(text: str, skills: SkillIndex, context: VisibilityCont
     """Return why `/name …` does not call the skill of that name, or "" if there is none."""
     wanted = command_name(text.split(maxsplit=1)[0].removeprefix("/"))
     for skill in skills.entries():
-        if command_name(skill.name) == wanted and (reason := hidden_reason(skill, context)):
+        if command_name(skill.name) != wanted:
+            continue
+        if reason := hidden_reason(skill, context):
             return f"The skill `{skill.name}` is hidden here: {reason}."
+        if skill.is_model_only:
+            return f"The skill `{skill.name}` is only for the agent (`user-invocable: false`)."
     for broken in skills.broken():
         if normalize_name(broken.folder.name) == wanted:
             return f"The skill `{broken.folder.name}` does not load: {broken.reason}."
@@ -401,10 +508,12 @@ async def command_message(loader: SkillLoader, command: SkillCommand) -> tuple[L
 
     Raises `SkillNotFound` and `SkillInvalid`.
     """
-    loaded = await loader.load(command.skill)
+    loaded = await loader.load(command.skill, arguments=command.rest)
     asked = command.rest or "Follow the skill for what we are working on."
+    if loaded.has_arguments and command.rest:
+        asked = ""
     opening = f"[The user called the skill {command.skill!r}: follow it.]"
-    return loaded, f"{opening}\n\n{loaded.text}\n\n{asked}"
+    return loaded, "\n\n".join(filter(None, (opening, loaded.text, asked)))
 
 
 async def preload_skills(
@@ -441,10 +550,17 @@ class SnippetShell(msgspec.Struct, frozen=True):
     folder: Path
     environment: Mapping[str, str]
     timeout: float  #: Seconds for one snippet.
+    parameters: tuple[str, ...] = ()
+    """`$0`, `$1` and so on. What the user typed is never part of a command, which would run it."""
 
 
-async def run_snippets(text: str, shell: SnippetShell) -> str:
-    """Return `text` with each snippet replaced by its output or by an error."""
+async def run_snippets(
+    text: str, shell: SnippetShell, fill: Callable[[str], str] = lambda between: between
+) -> str:
+    """Return `text` with each snippet replaced by its output or by an error.
+
+    `fill` is applied to the text between snippets. What it adds is not run.
+    """
     parts: list[str] = []
     end = 0
     for number, snippet in enumerate(_SNIPPET.finditer(text)):
@@ -452,17 +568,17 @@ async def run_snippets(text: str, shell: SnippetShell) -> str:
             output = await _run_snippet(snippet[1], shell)
         else:
             output = _snippet_error(f"a text may have {MAX_SNIPPETS} snippets")
-        parts += [text[end : snippet.start()], output]
+        parts += [fill(text[end : snippet.start()]), output]
         end = snippet.end()
-    return "".join([*parts, text[end:]])
+    return "".join([*parts, fill(text[end:])])
 
 
 async def _run_snippet(command: str, shell: SnippetShell) -> str:
     program = BASH if Path(BASH).exists() else "/bin/sh"
     try:
         code, output, errors = await run_program(
-            program, "-c", command, seconds=shell.timeout, most=MAX_SNIPPET_BYTES,
-            cwd=shell.folder, env=dict(shell.environment),
+            program, "-c", command, *shell.parameters, seconds=shell.timeout,
+            most=MAX_SNIPPET_BYTES, cwd=shell.folder, env=dict(shell.environment),
         )  # fmt: skip
     except TimeoutError:
         return _snippet_error(f"no result after {shell.timeout:g} s")

@@ -42,7 +42,9 @@ _FIELD = re.compile(r"^(?P<lead>[ ]*(?:- +)?)(?P<key>[A-Za-z_][\w.-]*):[ ]+(?P<v
 _UNSPACED_KEY = re.compile(r"^([A-Za-z_][\w-]*)[:：](?!//)[ \u00a0]*(?=\S)", re.MULTILINE)
 """A key followed by a full-width colon, by a non-breaking space, or by no space."""
 _BLOCK = re.compile(r"[|>][-+]?\d?$")
-_COMPLETE_VALUE = re.compile(r"""(\[.*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$""")
+_COMPLETE_VALUE = re.compile(
+    r"""(\[(?!.*\]\s+\[).*\]|\{.*\}|"(\\.|[^"\\])*"|'([^']|'')*')(\s+#.*)?$"""
+)
 
 
 def _unwrap(text: str) -> tuple[str, tuple[str, ...]]:
@@ -296,6 +298,10 @@ def _describe_problem(error: Any) -> str:
 # Coercion of fields; values of the wrong type are dropped with a warning
 
 Scalar = str | int | float | bool
+FLAGS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 LARGEST_INTEGER = 2**53
 
@@ -355,6 +361,15 @@ class FieldReader:
             self.warnings.append(f"{key} holds more than a list of words")
         words = (" ".join(item.split()) for item in items if item)
         return tuple(dict.fromkeys(word for word in words if word))
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """Return a truth value, also one that is written as text."""
+        if key not in self._fields:
+            return default
+        known = FLAGS.get(str(as_text(self._fields[key])).strip().lower())
+        if known is None:
+            self.warnings.append(f"{key} is neither true nor false; it is ignored")
+        return default if known is None else known
 
     def entries(self, key: str, main: str) -> Iterator["FieldReader"]:
         """Yield a reader for each entry of a list.
@@ -548,6 +563,14 @@ PLATFORM_NAMES = {
 }
 ALL_PLATFORMS = frozenset({"all", "any", "*", "cross-platform"})
 
+FIELDS_WITHOUT_EFFECT = {
+    "allowed_tools": "allowed-tools permits nothing: approvals follow your settings",
+    "model": "model has no effect: `/model` chooses the model",
+    "agent": "agent has no effect: there is one kind of subagent",
+    "hooks": "hooks of a skill have no effect: they are set in config.yaml",
+}
+"""Fields of Claude Code that are not followed, with the reason for the user."""
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MARKS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 
@@ -576,6 +599,7 @@ def parse_skill(
     name = root.name or _name(_as_written(top, "name", text), folder.name, notes)
     details: dict[str, Any] = {}
     if not brief:
+        notes += [why for key, why in FIELDS_WITHOUT_EFFECT.items() if top.raw(key)]
         details = {
             "version": _as_written(top, "version", text) or fields.text("version"),
             "author": top.prose("author") or fields.prose("author"),
@@ -584,6 +608,8 @@ def parse_skill(
             "variables": _variables(fields, notes),
             "credential_files": _credential_files(fields, notes),
             "settings": _settings(fields, notes),
+            "is_forked": top.raw("context") == "fork",
+            "argument_names": tuple(" ".join(top.words("arguments")).split()),
         }
     return Skill(
         name=f"{root.plugin}:{name}" if root.plugin else name,
@@ -594,6 +620,9 @@ def parse_skill(
         platforms=_platforms(fields, notes),
         tags=fields.words("tags"),
         conditions=Conditions(*map(fields.words, Conditions.__struct_fields__)),
+        is_user_only=fields.flag("disable_model_invocation", default=False),
+        is_model_only=not fields.flag("user_invocable", default=True),
+        argument_hint=_argument_hint(top),
         warnings=tuple(dict.fromkeys(notes)),
         **details,
     )
@@ -658,6 +687,13 @@ def _printable(text: str) -> str:
     """Return the text on one line, without unprintable characters."""
     text = " ".join(text.split())
     return text if text.isprintable() else "".join(filter(str.isprintable, text)).strip()
+
+
+def _argument_hint(top: FieldReader) -> str:
+    value = top.raw("argument_hint")
+    if isinstance(value, list):  # YAML reads `[file]` without quotes as a list
+        return _printable(" ".join(f"[{as_text(each)}]" for each in value))
+    return _printable(top.text("argument_hint"))
 
 
 def category_of(folder: Path, root: SkillRoot) -> str:

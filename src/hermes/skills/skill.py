@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 SKILL_FILE = "SKILL.md"
 CATEGORY_FILE = "DESCRIPTION.md"
 SKILL_DIRECTORY = "${HERMES_SKILL_DIR}"  #: Placeholder in instructions for the folder of the skill.
+OTHER_SKILL_DIRECTORY = "${CLAUDE_SKILL_DIR}"  #: The same in skills for Claude Code.
 LINKED_FOLDERS = ("references", "templates", "scripts", "assets")
 MAX_SKILL_DEPTH = 3
 """Levels below a root at which a skill folder may be: two categories and its own folder."""
@@ -108,6 +109,11 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     variables: tuple[SkillVariable, ...] = ()
     credential_files: tuple[CredentialFile, ...] = ()
     settings: tuple[SkillSetting, ...] = ()
+    is_user_only: bool = False  #: `disable-model-invocation`: only the user calls it.
+    is_model_only: bool = False  #: `user-invocable: false`: it is not a command.
+    is_forked: bool = False  #: `context: fork`: a subagent is to do the work.
+    argument_hint: str = ""
+    argument_names: tuple[str, ...] = ()  #: `arguments`: names of the words after the command.
     warnings: tuple[str, ...] = ()  #: Problems in the frontmatter that did not prevent loading.
 
     @property
@@ -137,6 +143,9 @@ class SkillEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     folder: str  #: Relative to the root.
     platforms: tuple[str, ...] = ()
     conditions: Conditions | None = None
+    is_user_only: bool = False
+    is_model_only: bool = False
+    argument_hint: str = ""
 
 
 class BrokenSkill(msgspec.Struct, frozen=True):
@@ -287,9 +296,14 @@ def _packaged_folder(name: str) -> Path | None:
 # Visibility
 
 
-def is_visible(skill: Skill | SkillEntry, context: VisibilityContext) -> bool:
-    """Whether a skill appears in lists, in the prompt and as a command."""
-    return not hidden_reason(skill, context)
+def is_offered(skill: Skill | SkillEntry, context: VisibilityContext) -> bool:
+    """Whether the model sees a skill: in the prompt and in lists."""
+    return not skill.is_user_only and not hidden_reason(skill, context)
+
+
+def is_command(skill: Skill | SkillEntry, context: VisibilityContext) -> bool:
+    """Whether the user can call a skill as a slash command."""
+    return not skill.is_model_only and not hidden_reason(skill, context)
 
 
 def hidden_reason(skill: Skill | SkillEntry, context: VisibilityContext) -> str:

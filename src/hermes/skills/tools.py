@@ -15,7 +15,8 @@ from hermes.skills.skill import (
     SkillInvalid,
     SkillNotFound,
     VisibilityContext,
-    is_visible,
+    canonical_name,
+    is_offered,
 )
 from hermes.skills.writing.draft import DraftAction, SkillDraft
 from hermes.util.concurrency import in_thread
@@ -27,51 +28,88 @@ if TYPE_CHECKING:
 TOOLSET = "skills"
 MAX_LISTED, MAX_FOUND = 100, 12
 LISTED_CHARS, FOUND_CHARS = 120, 240  #: Characters of a description.
+INSTALL = "the user installs it with: hermes skills install {}"
 
 
-def skills_list_tool(skills: SkillIndex, context: Callable[[], VisibilityContext]) -> Tool:
-    """`context` is called for each use, because a session knows its tools only after creation."""
+def skills_list_tool(
+    skills: SkillIndex,
+    context: Callable[[], VisibilityContext],
+    optional: SkillIndex | None = None,
+) -> Tool:
+    """`context` is called for each use, because a session knows its tools only after creation.
+
+    A query also finds the skills in `optional`, which the user can install.
+    """
 
     async def skills_list(category: str = "", query: str = "") -> str:
         """List skills, or find them by words.
 
         query: what you want to do
         """
-        return await in_thread(_list_skills, skills, context(), category, query)
+        return await in_thread(_list_skills, skills, optional, context(), category, query)
 
     return Tool.from_function(skills_list, toolset=TOOLSET, effect=Effect.READ, examine=no_concern)
 
 
-def skill_view_tool(loader: SkillLoader) -> Tool:
+def skill_view_tool(loader: SkillLoader, optional: SkillIndex | None = None) -> Tool:
     async def skill_view(name: str, file_path: str = "") -> str:
         """Load a skill's instructions, or one of its linked files.
 
         file_path: as listed with the skill
         """
         try:
-            return (await loader.load(name, file_path)).text
-        except (SkillNotFound, SkillInvalid) as error:
+            return (await loader.load(name, file_path, by_model=True)).text
+        except SkillNotFound as error:
+            hint = await in_thread(_install_hint, optional, name)
+            raise ToolError(str(error), hint=hint or error.hint) from error
+        except SkillInvalid as error:
             raise ToolError(str(error), hint=error.hint) from error
 
     return Tool.from_function(skill_view, toolset=TOOLSET, effect=Effect.READ, examine=no_concern)
 
 
-def _list_skills(skills: SkillIndex, context: VisibilityContext, category: str, query: str) -> str:
+def _install_hint(optional: SkillIndex | None, name: str) -> str:
+    wanted = canonical_name(name)
+    names = [each.name for each in optional.entries()] if optional else []
+    return f"it is not installed; {INSTALL.format(wanted)}" if wanted in names else ""
+
+
+def _list_skills(
+    skills: SkillIndex,
+    optional: SkillIndex | None,
+    context: VisibilityContext,
+    category: str,
+    query: str,
+) -> str:
     wanted = category.strip().strip("/").lower()
-    shown = [each for each in skills.entries() if is_visible(each, context)]
-    among = [
-        each
-        for each in shown
-        if not wanted or f"{each.category or GENERAL}/".lower().startswith(f"{wanted}/")
-    ]
-    if not among:
+
+    def in_category(each: SkillEntry) -> bool:
+        return not wanted or f"{each.category or GENERAL}/".lower().startswith(f"{wanted}/")
+
+    every = skills.entries()
+    shown = [each for each in every if is_offered(each, context)]
+    among = [each for each in shown if in_category(each)]
+    offered: dict[str, SkillEntry] = {}
+    if optional is not None and query.strip():
+        offered = {each.name: each for each in optional.entries() if is_offered(each, context)}
+        offered = {name: each for name, each in offered.items() if in_category(each)}
+        for entry in every:
+            offered.pop(entry.name, None)
+    if not among and not offered:
         return _no_match(shown, f"there is no category {category!r}" if wanted else "no skills")
     if not query.strip():
         return _format_all(among)
-    found = search_skills(among, query, MAX_FOUND)
+
+    def read(entry: SkillEntry) -> str:
+        return (optional if optional and entry.name in offered else skills).instructions(entry)
+
+    found = search_skills([*among, *offered.values()], query, MAX_FOUND, read)
     if not found:
         return _no_match(shown, f"no skill fits {query!r}")
-    return "\n".join(_format_skill(each, FOUND_CHARS, with_category=True) for each in found)
+    return "\n".join(
+        _format_skill(each, FOUND_CHARS, with_category=True, optional=each.name in offered)
+        for each in found
+    )
 
 
 def _format_all(among: list[SkillEntry]) -> str:
@@ -89,9 +127,12 @@ def _format_all(among: list[SkillEntry]) -> str:
     return "\n".join(lines)
 
 
-def _format_skill(skill: SkillEntry, limit: int, *, with_category: bool = False) -> str:
+def _format_skill(
+    skill: SkillEntry, limit: int, *, with_category: bool = False, optional: bool = False
+) -> str:
     category = f" [{skill.category}]" if with_category and skill.category else ""
-    return f"- {skill.name}{category}: {shorten(skill.description, limit)}"
+    missing = f" (not installed; {INSTALL.format(skill.name)})" if optional else ""
+    return f"- {skill.name}{category}{missing}: {shorten(skill.description, limit)}"
 
 
 def _no_match(shown: Iterable[SkillEntry], why: str) -> str:

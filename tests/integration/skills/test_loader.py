@@ -11,14 +11,19 @@ import msgspec
 import pytest
 
 from hermes.config.home import Home, use_home
+from hermes.core.cancel import CancelToken
+from hermes.core.errors import ToolError
+from hermes.core.tool import ToolContext
 from hermes.skills.loader import (
     MAX_SNIPPET_OUTPUT,
     MAX_SNIPPETS,
     LoadOptions,
+    SkillCommand,
     SkillLoader,
     SnippetShell,
     command_message,
     format_listing,
+    hidden_command_reason,
     linked_files,
     preload_skills,
     read_linked,
@@ -26,6 +31,7 @@ from hermes.skills.loader import (
     skill_command,
     skill_commands,
 )
+from hermes.skills.prompt import skills_prompt
 from hermes.skills.skill import (
     Skill,
     SkillInvalid,
@@ -36,6 +42,7 @@ from hermes.skills.skill import (
     UsageRecord,
     VisibilityContext,
 )
+from hermes.skills.tools import skill_view_tool, skills_list_tool
 from tests.cases import cases
 from tests.unit.skills.skill_files import LINUX, parsed, put, skills_in
 
@@ -476,6 +483,93 @@ async def test_the_message_holds_the_skill_and_what_the_user_wrote(loader: Skill
     )
     _, alone = await command_message(loader, command._replace(rest=""))
     assert alone.endswith("\n\nFollow the skill for what we are working on.")
+
+
+FIELDS = "disable-model-invocation: true\nargument-hint: [issue] [branch]\n"
+
+
+def put_command(home: LoaderHome, body: str, fields: str = "") -> None:
+    put(home.folder / "skills", "deploy", f"---\ndescription: Ship it\n{fields}---\n{body}\n")
+
+
+@pytest.mark.parametrize(("body", "fields", "typed", "expected"), CASES["arguments are filled in"])
+async def test_arguments_of_a_command_are_filled_in(
+    home: LoaderHome, body, fields, typed, expected
+):
+    put_command(home, body, fields)
+    _, message = await command_message(home.loader(), SkillCommand("deploy", typed))
+    assert message.partition("# Skill: deploy\n\n")[2].partition("\n\n[Skill dir")[0] == expected
+    assert message.endswith(typed) is (expected == body)
+
+
+async def test_a_command_without_arguments_leaves_no_placeholder(home: LoaderHome):
+    put_command(home, "Fix $ARGUMENTS now.")
+    _, message = await command_message(home.loader(), SkillCommand("deploy", ""))
+    assert "Fix  now.\n" in message
+    assert message.endswith("Follow the skill for what we are working on.")
+
+
+async def test_the_model_is_told_what_placeholders_mean(home: LoaderHome):
+    put_command(home, "Fix $ARGUMENTS, then ${CLAUDE_SKILL_DIR}/x ${CLAUDE_SESSION_ID}.")
+    text = (await home.loader().load("deploy", by_model=True)).text
+    folder = home.folder / "skills/deploy"
+    assert f"Fix $ARGUMENTS, then {folder}/x s1.\n\n[$ARGUMENTS, $1 and the like stand" in text
+
+
+async def test_arguments_do_not_run_in_a_snippet(home: LoaderHome):
+    put_command(home, "Run !`echo one $1 all $ARGUMENTS` on $1", "argument-hint: x\n")
+    loader = home.loader(inline_shell=True)
+    _, message = await command_message(loader, SkillCommand("deploy", "'$(id) a' ;id"))
+    assert "Run one $(id) a all '$(id) a' ;id on $(id) a\n" in message
+    _, message = await command_message(loader, SkillCommand("deploy", "'!`id`' x"))
+    assert "Run one !`id` all '!`id`' x on !`id`\n" in message
+
+
+async def test_only_the_user_calls_a_skill_that_says_so(home: LoaderHome):
+    put_command(home, "Ship $1 to $2.", FIELDS)
+    put(home.folder / "skills", "deploy/references", "notes")
+    loader = home.loader()
+    entries = loader.skills.entries()
+    view, listing = skill_view_tool(loader), skills_list_tool(loader.skills, lambda: LINUX)
+    context = ToolContext("s", "c", CancelToken(), lambda _text: None)
+    assert skills_prompt(loader.skills.listing(), LINUX, {}, 3000, 0) == ""
+    assert await listing.handler(context, {"query": "deploy"}) == "no skills"
+    linked = {"name": "deploy", "file_path": "references/SKILL.md"}
+    for arguments in ({"name": "deploy"}, linked):
+        with pytest.raises(ToolError, match="only the user can call the skill 'deploy'") as refused:
+            await view.handler(context, arguments)
+        assert "/deploy" in refused.value.hint
+    assert skill_commands(entries, LINUX) == {"deploy": "[issue] [branch] Ship it"}
+    called = skill_command("/deploy 12 main", entries, LINUX)
+    assert called is not None
+    assert "Ship 12 to main." in (await command_message(loader, called))[1]
+    assert await view.handler(context, linked) == "notes"
+    with pytest.raises(ToolError, match="only the user can call"):
+        await view.handler(context, {"name": "deploy"})
+
+
+async def test_a_skill_for_the_agent_is_not_a_command(home: LoaderHome):
+    put_command(home, "Know this.", "user-invocable: 'no'\ncontext: fork\n")
+    loader = home.loader()
+    entries = loader.skills.entries()
+    assert skill_commands(entries, LINUX) == {}
+    assert skill_command("/deploy", entries, LINUX) is None
+    reason = hidden_command_reason("/deploy", loader.skills, LINUX)
+    assert reason == "The skill `deploy` is only for the agent (`user-invocable: false`)."
+    assert "  - deploy: Ship it" in skills_prompt(loader.skills.listing(), LINUX, {}, 3000, 0)
+    assert "delegate_task" in (await loader.load("deploy", by_model=True)).text
+
+
+def test_fields_without_an_effect_are_reported():
+    head = "allowed-tools: Bash(git *)\nmodel: opus\nagent: Explore\nuser-invocable: maybe\n"
+    skill = parsed(f"---\ndescription: x\n{head}---\nDo.\n")
+    assert skill.warnings == (
+        "allowed-tools permits nothing: approvals follow your settings",
+        "model has no effect: `/model` chooses the model",
+        "agent has no effect: there is one kind of subagent",
+        "user_invocable is neither true nor false; it is ignored",
+    )
+    assert not skill.is_model_only
 
 
 async def test_skills_of_the_command_line_come_once_and_in_order(loader: SkillLoader):

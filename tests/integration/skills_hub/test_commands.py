@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hermes.core.errors import HermesError, UsageError
-from hermes.skills.hub.contents import HubError, InstallRefused
+from hermes.skills.hub.contents import HubError, InstallRefused, NotAvailable
 from tests.integration.skills_hub.samples import dangerous, doubtful
 from tests.integration.skills_hub.wire import Files, GitHub, SkillsSh, Static, answer, below, skill
 
@@ -298,10 +298,60 @@ def test_a_search_covers_skills_on_this_machine_also_offline(hermes, monkeypatch
     for name in ("GITHUB_API_URL", "SKILLS_API_URL"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     code, out, err = hermes("search", "PDF")
-    assert code == 0 and out.startswith("on this machine:\nocr-and-documents\n    Read PDF")
+    assert code == 0 and out.startswith("on this machine:\npdf-forms\n    Fill PDF forms")
     assert "connection refused" in err and "Errno" not in err
     found = json.loads(hermes("search", "pdf", "--json")[1])
     assert "ocr-and-documents" in [offer["name"] for offer in found["installed"]]
+
+
+def test_a_folder_with_several_skills_lists_them_and_all_are_installed(hermes, tmp_path: Path):
+    for name in ("skills/one", "skills/two", "skills/two/inner"):
+        write(tmp_path / "repo" / name, skill(Path(name).name))
+    with pytest.raises(NotAvailable, match="has 2 skills") as raised:
+        hermes("install", f"{tmp_path}/repo", "--yes")
+    assert f"{tmp_path}/repo/skills/one, {tmp_path}/repo/skills/two; --all" in raised.value.hint
+    write(tmp_path / "repo/skills/bad", dangerous("bad"))
+    code, out, err = hermes("install", f"{tmp_path}/repo", "--all", "--yes")
+    assert out.startswith(f"3 skills:\n{tmp_path}/repo/skills/bad\n")
+    assert "installed one in" in out and "installed two in" in out
+    assert (code, "bad: bad is not installed" in err) == (1, True)
+    assert hermes("install", f"{tmp_path}/repo/skills", "--all")[1].count("installed already") == 2
+
+
+def test_a_folder_above_the_only_skill_is_enough(hermes, tmp_path: Path):
+    write(tmp_path / "repo/skills/one", skill("one"))
+    assert "installed one in" in hermes("install", f"{tmp_path}/repo", "--yes")[1]
+    with pytest.raises(NotAvailable, match="there are no skills in"):
+        hermes("install", f"{tmp_path}/repo/none", "--all")
+
+
+def test_all_skills_of_a_repository_are_installed(hermes, github: GitHub):
+    github.commit("any/repo", {**below("one", skill("one")), **below("two", skill("two"))})
+    with pytest.raises(NotAvailable) as raised:
+        hermes("install", "any/repo", "--yes")
+    assert raised.value.hint == "one of one, two; --all installs all of them"
+    out = hermes("install", "any/repo", "--all", "--yes")[1]
+    assert "installed one in" in out and "installed two in" in out
+    with pytest.raises(UsageError, match="does not say which skills it has"):
+        hermes("install", "skills-sh/any/repo", "--all")
+
+
+def test_a_search_ranks_bundled_and_optional_skills_by_what_they_are_for(hermes, monkeypatch):
+    for name in ("GITHUB_API_URL", "SKILLS_API_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    assert hermes("search", "make", "slides")[1].startswith("on this machine:\nslides-pptx\n")
+    assert hermes("search", "pods", "crashing")[1].count("official/devops/kubernetes\n") == 1
+    hermes("install", "kubernetes")
+    found = json.loads(hermes("search", "pods crashing", "--json")[1])
+    assert found["installed"][0]["identifier"] == "kubernetes"
+    assert "kubernetes" not in [offer["name"] for offer in found["offers"]]
+
+
+def test_browse_lists_the_skills_on_this_machine_before_those_to_install(hermes):
+    here, _, offered = hermes("browse")[1].partition("\n\nto install:\n")
+    assert here.startswith("on this machine:\n") and "\nsqlite\n" in here
+    assert "official/devops/kubernetes\n" in offered and "\nsqlite\n" not in offered
+    assert "on this machine:" not in hermes("browse", "--source", "official")[1]
 
 
 def test_the_list_tells_hidden_broken_and_changed_ones(hermes, repo: GitHub, hermes_home: Path):

@@ -280,3 +280,14 @@ async def test_inaccessible_repository_fails_without_a_prompt(hub: Hub, smart_ht
 async def test_addresses_that_could_run_something_are_not_used(hub: Hub, address: str):
     with pytest.raises((UsageError, HubError)):
         await hub.prepare(address)
+
+
+async def test_all_skills_of_a_repository_are_listed_with_identifiers(repository: Path, hub: Hub):
+    (repository / "skills/word").mkdir()
+    (repository / "skills/word/SKILL.md").write_bytes(skill("word")["SKILL.md"])
+    commit(repository)
+    address = f"file://{repository}"
+    found = [offer.identifier for offer in await hub.list_place(address)]
+    assert found == [f"{address}#:skills/pdf", f"{address}#:skills/word"]
+    assert (await hub.prepare(found[1])).name == "word"
+    assert len(await hub.list_place(f"{address}#main:skills/pdf")) == 1

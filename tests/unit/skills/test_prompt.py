@@ -2,6 +2,7 @@
 
 import stat
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,15 @@ from hermes.skills.prompt import (
     search_skills,
     skills_prompt,
 )
-from hermes.skills.skill import SkillRoot, SkillUsage, Source, UsageRecord, VisibilityContext
+from hermes.skills.skill import (
+    SkillRoot,
+    SkillUsage,
+    Source,
+    UsageRecord,
+    VisibilityContext,
+    bundled_folder,
+    optional_folder,
+)
 from tests.cases import cases
 from tests.unit.skills.skill_files import LINUX, listing_of, put, skills_in
 
@@ -31,9 +40,18 @@ def index(
     return skills_prompt(listing, LINUX, usage or {}, budget, NOW, hints)
 
 
-def listed(text: str) -> list[str]:
+def described(text: str) -> list[str]:
     lines = (line.strip() for line in text.splitlines())
     return [line[2:].partition(":")[0] for line in lines if line.startswith("- ")]
+
+
+def listed(text: str) -> list[str]:
+    """The skills with a description, then those that follow the name of their category."""
+    inside = text.partition("<available_skills>\n")[2].splitlines()
+    plain = [
+        line.partition(": ")[2] for line in inside if ": " in line and line[0] not in " 0123456789"
+    ]
+    return described(text) + [name for names in plain for name in names.split(", ")]
 
 
 def many(root: Path, count: int = 200) -> dict[str, str]:
@@ -114,17 +132,47 @@ def test_the_budget_is_never_exceeded(tmp_path: Path):
     assert [each for each in budgets if each >= len(SHORT_TEXT) and not texts[each]] == []
 
 
+def test_names_are_listed_before_any_skill_is_left_out(tmp_path: Path):
+    skills = many(tmp_path, 97)
+    listing = listing_of(tmp_path, skills)
+    text = index(listing)
+    assert len(text) <= 3000
+    assert sorted(listed(text)) == sorted(place.partition("/")[2] for place in skills)
+    assert 10 < len(described(text)) < 40
+    usage = {f"skill-{number:03}": UsageRecord(3, NOW) for number in range(50, 60)}
+    assert set(usage) <= set(described(index(listing, usage=usage)))
+
+
+def test_descriptions_are_shortened_before_they_are_left_out(tmp_path: Path):
+    listing = listing_of(tmp_path, many(tmp_path, 37))
+    whole, text = index(listing, 9999), index(listing)
+    assert len(whole) > 3000 >= len(text)
+    assert described(text) == described(whole)
+
+
+def test_all_bundled_skills_are_in_the_list_of_a_new_home():
+    optional = optional_folder()
+    roots = [SkillRoot(each, Source.BUNDLED) for each in (bundled_folder(), optional) if each]
+    for listing in (SkillIndex(roots[:1]).listing(), SkillIndex(roots).listing()):
+        names = [entry.name for entry in listing.entries]
+        hidden = {names[at] for at in listing.hidden(LINUX)}
+        text = index(listing)
+        assert (len(text) <= 3000, set(listed(text))) == (True, set(names) - hidden)
+
+
 def test_skills_beyond_the_limit_are_counted_and_searchable(tmp_path: Path):
-    text = index(listing_of(tmp_path, many(tmp_path)))
+    text = index(listing_of(tmp_path, many(tmp_path, 400)))
     shown = listed(text)
-    assert 20 < len(shown) < 60
-    assert f"{200 - len(shown)} more (category-0, category-1, " in text
+    assert 100 < len(shown) < 200
+    assert 10 < len(described(text)) < 40
+    assert f"{400 - len(shown)} more (category-0, category-1, " in text
     assert "): skills_list(query) finds them.\n</available_skills>" in text
 
 
 def test_every_category_is_represented_while_nothing_is_known(tmp_path: Path):
-    text = index(listing_of(tmp_path, many(tmp_path)))
-    assert all(f"\ncategory-{number}:\n" in text for number in range(10))
+    text = index(listing_of(tmp_path, many(tmp_path, 400)))
+    assert all(f"\ncategory-{number}:" in text for number in range(10))
+    assert {name[-1] for name in described(text)} == set("0123456789")
 
 
 def test_used_skills_are_listed_the_most_and_latest_first(tmp_path: Path):
@@ -143,8 +191,9 @@ def test_used_skills_are_listed_the_most_and_latest_first(tmp_path: Path):
 
 def test_skills_that_fit_the_work_at_hand_are_listed(tmp_path: Path):
     skills = many(tmp_path)
-    skills["category-9/z-notebook-tools"] = "Runs and cleans"
-    skills["category-9/zoo"] = "Feeds animals, such as the python, in containers"
+    long = ", and more of the same" * 5
+    skills["category-9/z-notebook-tools"] = f"Runs and cleans{long}"
+    skills["category-9/zoo"] = f"Feeds animals, such as the python, in containers{long}"
     listing = listing_of(tmp_path, skills)
     assert not {"z-notebook-tools", "zoo"} & set(listed(index(listing, 1500)))
     assert "z-notebook-tools" in listed(index(listing, 1500, hints=["analysis.ipynb", "src"]))
@@ -215,7 +264,7 @@ def test_cached_text_follows_each_of_its_inputs(tmp_path: Path, cached):
     for prompt in (same, cached()):
         assert "one: changed" in prompt.text(LINUX, 3000, NOW)
         assert listed(prompt.text(off, 3000, NOW)) == ["two"]
-    listing_of(skills, {**many(skills), "z/bakery": "Bake bread"})
+    listing_of(skills, {**many(skills), "category-9/z-bakery": "Bake bread, " * 19})
     assert "bakery" not in same.text(LINUX, 900, NOW)
     assert "bakery" in same.text(LINUX, 900, NOW, ["bakery", "not \udcff UTF-8"])
     SkillUsage(tmp_path / "usage.json").record("skill-140", NOW)
@@ -246,3 +295,36 @@ def test_search_returns_the_best_match_first(skills, query: str, found: list[str
 
 def test_no_more_than_asked_for(skills):
     assert len(search_skills(skills, "pdf", 1)) == 1
+
+
+@pytest.mark.parametrize("half", ["tuned", "held out"])
+def test_everyday_queries_find_the_right_skill_among_the_first_four(half: str):
+    """The word lists were written with the queries `tuned` in view, before the others existed."""
+    folders = [each for each in (bundled_folder(), optional_folder()) if each]
+    index = SkillIndex([SkillRoot(each, Source.BUNDLED) for each in folders])
+    queries, read = (
+        CASES["everyday queries and the skills that fit"][half],
+        cache(index.instructions),
+    )
+    found = {
+        query: [skill.name for skill in search_skills(index.entries(), query, 4, read)]
+        for query, _ in queries
+    }
+    missed = [
+        [query, *found[query]] for query, fit in queries if not {*fit.split()} & {*found[query]}
+    ]
+    assert len(missed) <= len(queries) / 5, missed
+
+
+def test_instructions_are_searched_with_other_forms_and_similar_words(tmp_path: Path):
+    put(tmp_path, "a/oven", "---\ndescription: Bake\n---\n## Troubleshooting\nIf the dough rises.")
+    put(tmp_path, "a/other", description="Bake cakes")
+    index = skills_in(tmp_path)
+
+    def names(query: str) -> list[str]:
+        return [each.name for each in search_skills(index.entries(), query, 9, index.instructions)]
+
+    assert names("the rising dough") == names("troubleshoot it") == ["oven"]
+    assert names("baking") == ["other", "oven"]
+    (tmp_path / "a/oven/SKILL.md").unlink()
+    assert search_skills([], "dough", 9) == []

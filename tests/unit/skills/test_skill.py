@@ -10,7 +10,7 @@ from hermes.skills.skill import (
     VisibilityContext,
     bundled_folder,
     hidden_reason,
-    is_visible,
+    is_offered,
     optional_folder,
     skill_roots,
 )
@@ -34,7 +34,7 @@ def test_visibility_conditions(case: str, tmp_path):
     text = f"---\nname: x\ndescription: d\n{head}\n---\nx"
     skill = parsed(text)
     assert hidden_reason(skill, CONTEXT) == reason
-    assert is_visible(skill, CONTEXT) is (not reason)
+    assert is_offered(skill, CONTEXT) is (not reason)
     put(tmp_path, "x", text)
     (entry,) = skills_in(tmp_path).entries()
     assert hidden_reason(entry, CONTEXT) == reason
@@ -44,12 +44,12 @@ def test_visibility_conditions(case: str, tmp_path):
 @pytest.mark.parametrize("case", [case for case in CASES if "platform" not in case])
 def test_conditions_are_ignored_without_tools(case: str):
     skill = parsed(f"---\nname: x\ndescription: d\n{CASES[case][0]}\n---\nx")
-    assert is_visible(skill, UNKNOWN)
+    assert is_offered(skill, UNKNOWN)
 
 
 def test_a_platform_counts_also_without_known_tools():
     skill = parsed("---\nname: x\ndescription: d\nplatforms: [macos]\n---\nx")
-    assert not is_visible(skill, UNKNOWN)
+    assert not is_offered(skill, UNKNOWN)
 
 
 def test_a_skill_can_be_switched_off(tmp_path):

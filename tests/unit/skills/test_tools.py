@@ -76,6 +76,25 @@ async def test_a_query_finds_skills(listing: Tool):
     )
 
 
+async def test_skills_that_can_be_installed_are_offered(root: Path, tmp_path: Path):
+    put(tmp_path / ".optional", "devops/kubernetes", description="Debug clusters")
+    put(tmp_path / ".optional", "research/arxiv", description="Debug papers")
+    put(tmp_path / ".optional", "apple/reminders", description="Debug", platforms="[macos]")
+    optional = skills_in(tmp_path / ".optional")
+    listing = skills_list_tool(skills_in(root), lambda: LINUX, optional)
+    install = "not installed; the user installs it with: hermes skills install kubernetes"
+    assert (
+        await call(listing, query="debug") == f"- kubernetes [devops] ({install}): Debug clusters"
+    )
+    assert "kubernetes" not in await call(listing)
+    loader = SkillLoader(
+        skills_in(root), LoadOptions(home=root, context=LINUX), variables=lambda _name: None
+    )
+    with pytest.raises(ToolError, match="there is no skill 'Kubernetes'") as raised:
+        await call(skill_view_tool(loader, optional), name="Kubernetes")
+    assert raised.value.hint == f"it is {install}"
+
+
 async def test_missing_category_and_empty_list_are_reported(listing: Tool, tmp_path: Path):
     assert await call(listing, category="cooking") == (
         "there is no category 'cooking'; categories: games, general, research, research/web"

@@ -238,6 +238,14 @@ class Hub:
             tuple(offers.values()), (*dict.fromkeys(problems), *self.warnings())
         )
 
+    async def list_place(self, identifier: str, source: str = "") -> Sequence[SkillOffer]:
+        """Return the skills of a folder or repository. Raises `UsageError` if it has none."""
+        found, identifier = self.sources.resolve(identifier, source, is_place=True)
+        offers = await found.list_place(identifier)
+        if not offers:
+            raise NotAvailable(f"there are no skills in {identifier}")
+        return offers
+
     def warnings(self) -> list[str]:
         """Return the warnings of the sources since the last call."""
         warnings = list(dict.fromkeys(self._warnings))

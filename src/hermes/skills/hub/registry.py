@@ -1,11 +1,14 @@
 """All sources by name and identifier, and the sources on this machine."""
 
+import os
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 from hermes.core.errors import ConfigError, UsageError
+from hermes.skills.history import SKIPPED_FOLDERS
 from hermes.skills.hub.contents import (
     DECODE_ERRORS,
     InvalidContent,
@@ -19,6 +22,7 @@ from hermes.skills.hub.contents import (
 )
 from hermes.skills.hub.repositories import GitHubRepos, GitHubSource, GitSource, is_git_address
 from hermes.skills.hub.sources import (
+    MAX_LISTED,
     FetchedSkill,
     HubAddresses,
     HubHttpClient,
@@ -36,10 +40,14 @@ from hermes.skills.hub.web_sources import (
     WellKnownSource,
     is_site,
 )
-from hermes.skills.skill import SKILL_FILE
+from hermes.skills.index import SkillIndex
+from hermes.skills.prompt import search_skills
+from hermes.skills.skill import SKILL_FILE, SkillRoot, Source
 from hermes.util import files
 
 # Local folders
+
+MAX_FOLDERS = 5_000  #: Folders that are searched for skills.
 
 
 class FolderSource(SkillSource):
@@ -49,6 +57,13 @@ class FolderSource(SkillSource):
 
     async def browse(self) -> list[SkillOffer]:
         raise UsageError("a folder is not browsed", hint="`hermes skills install ./folder`")
+
+    async def list_place(self, identifier: str) -> list[SkillOffer]:
+        folder = Path(identifier).expanduser().absolute()
+        return [
+            SkillOffer(self.name, str(folder / one.folder), one.name, one.description)
+            for one in _list_folder(folder)
+        ]
 
     async def fetch(self, identifier: str) -> FetchedSkill:
         folder = resolve_folder(identifier)
@@ -65,12 +80,34 @@ def resolve_folder(identifier: str) -> Path:
         folder = Path(identifier).expanduser().absolute()
         if folder.name == SKILL_FILE:
             folder = folder.parent
-        if (folder / SKILL_FILE).is_file():
-            return folder
+        skills = _list_folder(folder)
+        if len(skills) == 1:
+            return folder / skills[0].folder
+        if skills:
+            names = ", ".join(f"{identifier.rstrip('/')}/{one.folder}" for one in skills[:8])
+            raise NotAvailable(
+                f"{folder} has {len(skills)} skills",
+                hint=f"one of {names}; --all installs all of them",
+            )
         what = f"{folder} holds no {SKILL_FILE}" if folder.is_dir() else f"there is no {folder}"
     except (RuntimeError, OSError):  # an unknown user after `~`, or an invalid name
         what = f"there is no {identifier[:60]}"
     raise NotAvailable(what, hint="name the folder of one skill")
+
+
+def _list_folder(folder: Path) -> list[ListedSkill]:
+    """Return the skills in and below a folder. A SKILL.md inside another skill does not count."""
+    found: list[ListedSkill] = []
+    for place, folders, names in islice(os.walk(folder), MAX_FOLDERS):
+        if SKILL_FILE in names:
+            relative = Path(place).relative_to(folder).as_posix()
+            data = Path(place, SKILL_FILE).read_bytes()
+            found.append(list_skill("" if relative == "." else relative, data, Path(place).name))
+            folders.clear()
+        if len(found) >= MAX_LISTED:
+            break
+        folders[:] = sorted(each for each in folders if each not in SKIPPED_FOLDERS)
+    return found
 
 
 def _read_folder(folder: Path) -> dict[str, bytes]:
@@ -83,6 +120,7 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
 # Optional skills of Hermes: `official/<category>/<name>`
 
 OFFICIAL_PREFIX = "official/"
+MAX_FOUND = 12
 
 
 class OfficialSource(SkillSource):
@@ -97,6 +135,20 @@ class OfficialSource(SkillSource):
         return [
             SkillOffer(self.name, f"{OFFICIAL_PREFIX}{one.folder}", one.name, one.description)
             for one in self._list_skills()
+        ]
+
+    async def list_place(self, identifier: str) -> list[SkillOffer]:
+        start = f"{identifier.rstrip('/')}/"
+        return [one for one in await self.browse() if f"{one.identifier}/".startswith(start)]
+
+    async def search(self, query: str) -> list[SkillOffer]:
+        if self._folder is None:
+            return []
+        index = SkillIndex([SkillRoot(self._folder, Source.BUNDLED)])
+        found = search_skills(index.entries(), query, MAX_FOUND, index.instructions)
+        return [
+            SkillOffer(self.name, f"{OFFICIAL_PREFIX}{one.folder}", one.name, one.description)
+            for one in found
         ]
 
     async def fetch(self, identifier: str) -> FetchedSkill:
@@ -250,19 +302,26 @@ class SourceRegistry:
             return [self._single[name]]
         return self._sources_of(name)
 
-    def resolve(self, identifier: str, name: str = "") -> tuple[SkillSource, str]:
-        """Return the source of a skill and its full identifier. Raises `UsageError`."""
+    def resolve(
+        self, identifier: str, name: str = "", *, is_place: bool = False
+    ) -> tuple[SkillSource, str]:
+        """Return the source of a skill and its full identifier. Raises `UsageError`.
+
+        With `is_place` it identifies a folder or repository that may have several skills.
+        """
         name = check_source_name(name or self._guess(identifier))
         if name == TAP_SOURCE:
             name = "well-known" if is_site(identifier) else "github"
-        if name == "folder":
+        if name == "folder" and not is_place:
             identifier = str(resolve_folder(identifier))
-        if name in PREFIXED and not identifier.startswith(f"{name}/"):
+        if name in PREFIXED and not f"{identifier}/".startswith(f"{name}/"):
             identifier = f"{name}/{identifier}"
         return self._single[name], identifier
 
     def _guess(self, identifier: str) -> str:
         first, slash, _ = identifier.partition("/")
+        if identifier == "official":
+            return identifier
         if slash and first in (*UNSUPPORTED_SOURCES, *PREFIXED):
             return first
         if identifier.startswith((".", "/", "~")):

@@ -255,6 +255,20 @@ class GitHubSource(SkillSource):
         repo = self._repos.parse_path(first).repo
         return filter_offers(await self._repos.offers(repo, self.name), rest)
 
+    async def list_place(self, identifier: str) -> list[SkillOffer]:
+        place = self._repos.parse_path(identifier)
+        found = (await self._repos.skills(place.repo, place.ref)).skills
+        return [
+            SkillOffer(
+                self.name,
+                str(RepoPath(place.repo, one.folder, place.ref)),
+                one.name,
+                one.description,
+            )
+            for one in found
+            if not place.path or f"{one.folder}/".startswith(f"{place.path}/")
+        ]
+
     async def fetch(self, identifier: str) -> FetchedSkill:
         return await self._repos.fetch(self._repos.parse_path(identifier))
 
@@ -300,6 +314,15 @@ class GitAddress(msgspec.Struct, frozen=True):
     path: str = ""
 
 
+class GitBlob(msgspec.Struct, frozen=True):
+    id: str
+    mode: str
+    size: int
+
+
+GitTree = dict[str, GitBlob]
+
+
 class GitSource(SkillSource):
     """The source `git`."""
 
@@ -320,8 +343,27 @@ class GitSource(SkillSource):
     async def browse(self) -> list[SkillOffer]:
         raise UsageError("a git repository is not browsed", hint="name it: install URL#:folder")
 
+    async def list_place(self, identifier: str) -> list[SkillOffer]:
+        place = parse_git_address(identifier)
+        async with self._fetched(place) as (git, _commit, tree):
+            found = await _list_tree_skills(git, tree)
+        address = identifier.partition("#")[0]
+        return [
+            SkillOffer(self.name, f"{address}#{place.ref}:{one.folder}", one.name, one.description)
+            for one in found
+            if not place.path or f"{one.folder}/".startswith(f"{place.path}/")
+        ]
+
     async def fetch(self, identifier: str) -> FetchedSkill:
         place = parse_git_address(identifier)
+        async with self._fetched(place) as (git, commit, tree):
+            folder = choose_folder(identifier, place.path, await _list_tree_skills(git, tree))
+            files = await _read_files(git, tree, folder)
+        return FetchedSkill(files, SkillOrigin(commit, f"{place.url}#{commit}:{folder}"))
+
+    @asynccontextmanager
+    async def _fetched(self, place: GitAddress) -> AsyncIterator[tuple[Git, str, GitTree]]:
+        """Fetch a repository; yield it with the commit and its files."""
         async with self._repository(place) as git:
             try:
                 await _fetch_limited(git, place, self._most, "--depth=1")
@@ -331,10 +373,8 @@ class GitSource(SkillSource):
                 # A plain web server cannot send one commit, only the whole history.
                 await _fetch_limited(git, place, self._most)
             commit = (await git.run("rev-parse", "FETCH_HEAD^{commit}")).decode().strip()
-            tree = _parse_tree(await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit))
-            folder = choose_folder(identifier, place.path, await _list_tree_skills(git, tree))
-            files = await _read_files(git, tree, folder)
-        return FetchedSkill(files, SkillOrigin(commit, f"{place.url}#{commit}:{folder}"))
+            output = await git.run("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+            yield git, commit, _parse_tree(output)
 
     async def version(self, identifier: str) -> str:
         place = parse_git_address(identifier)
@@ -371,15 +411,6 @@ class GitSource(SkillSource):
             "protocol.allow": "never",
             **{f"protocol.{scheme}.allow": "always" for scheme in schemes},
         }
-
-
-class GitBlob(msgspec.Struct, frozen=True):
-    id: str
-    mode: str
-    size: int
-
-
-GitTree = dict[str, GitBlob]
 
 
 def is_git_address(identifier: str) -> bool:

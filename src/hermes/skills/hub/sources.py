@@ -83,6 +83,12 @@ class SkillSource(ABC):
         """Return the offers that match the words."""
         return filter_offers(await self.browse(), query)
 
+    async def list_place(self, identifier: str) -> Sequence[SkillOffer]:
+        """Return the skills of a folder or repository that may have several. Raises `HubError`."""
+        raise UsageError(
+            f"{identifier} does not say which skills it has", hint="install them one by one"
+        )
+
     @abstractmethod
     async def fetch(self, identifier: str) -> FetchedSkill:
         """Return the files, not yet checked. Raises `HubError`."""
@@ -160,7 +166,10 @@ def choose_folder(place: str, path: str, skills: Sequence[ListedSkill]) -> str:
             return found[0].folder
         if found:
             names = ", ".join(one.folder or one.name for one in found[:8])
-            raise NotAvailable(f"{place} may be any of {len(found)} skills", hint=f"one of {names}")
+            every = "" if path else "; --all installs all of them"
+            raise NotAvailable(
+                f"{place} may be any of {len(found)} skills", hint=f"one of {names}{every}"
+            )
     if not skills:
         raise NotAvailable(f"{place}: no {SKILL_FILE} is there")
     names = ", ".join(one.folder or one.name for one in skills[:8])

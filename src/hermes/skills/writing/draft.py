@@ -20,17 +20,20 @@ from hermes.skills.parse import (
     MAX_DESCRIPTION_LENGTH,
     MAX_NAME_LENGTH,
     comment_lines,
+    parse_skill,
     read_frontmatter,
     read_text_file,
 )
 from hermes.skills.skill import (
     LINKED_FOLDERS,
     MAX_SKILL_DEPTH,
+    OTHER_SKILL_DIRECTORY,
     SKILL_DIRECTORY,
     SKILL_FILE,
     Skill,
     SkillInvalid,
     SkillNotFound,
+    SkillRoot,
     Source,
     normalize_name,
 )
@@ -408,7 +411,12 @@ class ChangePlanner:
                 f"{self._limits.skill_chars:,}",
                 hint="move details into files in references/ with write_file",
             )
-        check_text(text, plan.name, None if before is None else before.decode("utf-8", "replace"))
+        old = None if before is None else before.decode("utf-8", "replace")
+        check_text(text, plan.name, old)
+        if draft.who is not Author.USER and old and _is_user_only(old) and not _is_user_only(text):
+            raise ChangeRefused(
+                "only the user may remove disable-model-invocation", hint="leave it as it is"
+            )
         return replace(plan, after=after)
 
     def _target_of(self, skill: Skill) -> tuple[Path, Skill | None]:
@@ -467,8 +475,17 @@ def _patch_file(plan: ChangePlan, before: bytes) -> bytes:
         raise ChangeRefused("it is not UTF-8 text", hint="replace it as a whole") from error
     if old not in text:  # the agent sees the folder instead of the placeholder
         folder = str(plan.original.folder if plan.original else plan.target)
-        old, new = (each.replace(folder, SKILL_DIRECTORY) for each in (old, new))
+        theirs = OTHER_SKILL_DIRECTORY in text and SKILL_DIRECTORY not in text
+        placeholder = OTHER_SKILL_DIRECTORY if theirs else SKILL_DIRECTORY
+        old, new = (each.replace(folder, placeholder) for each in (old, new))
     return replace_text(text, old, new, replace_all=draft.replace_all).encode()
+
+
+def _is_user_only(text: str) -> bool:
+    try:
+        return parse_skill(text, Path("x"), SkillRoot(Path(), Source.USER), brief=True).is_user_only
+    except SkillInvalid:
+        return False
 
 
 def _owner_phrase(skill: Skill) -> str:

@@ -140,8 +140,9 @@ class SkillProposal(msgspec.Struct, frozen=True):
     id: str
     at: float  #: Seconds since 1970.
     draft: SkillDraft
-    diff: str  #: As last shown to the user.
+    diff: str
     base: str  #: What `diff` was made for; see `plan_base`.
+    is_shown: bool = False  #: Whether the user has seen `diff`.
 
 
 class ProposalStore:
@@ -155,11 +156,14 @@ class ProposalStore:
         request = replace(plan.draft, reason="", session="")
         name = hashlib.sha256(msgspec.json.encode(request)).hexdigest()[:8]
         known = next((each for each in self.all() if each.id == name), None)
-        return known or self.refresh(SkillProposal(name, time.time(), plan.draft, "", ""), plan)
+        new = SkillProposal(name, time.time(), plan.draft, "", "")
+        return known or self.refresh(new, plan, is_shown=False)
 
-    def refresh(self, proposal: SkillProposal, plan: ChangePlan) -> SkillProposal:
-        """Return the proposal with its current effect."""
-        now = replace(proposal, diff=plan_diff(plan), base=plan_base(plan))
+    def refresh(
+        self, proposal: SkillProposal, plan: ChangePlan, *, is_shown: bool
+    ) -> SkillProposal:
+        """Store and return the proposal with its current effect."""
+        now = replace(proposal, diff=plan_diff(plan), base=plan_base(plan), is_shown=is_shown)
         if now != proposal:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_bytes(self._folder / f"{now.id}.json", msgspec.json.encode(now), mode=0o600)
@@ -270,19 +274,24 @@ class SkillWriter:
         return await self._apply(plan)
 
     async def approve(self, proposal_id: str) -> ChangeOutcome:
-        """Apply a proposal, if what it changes is still as it was shown."""
+        """Apply a proposal that was shown, if what it changes is still as it was then."""
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
+        if not proposal.is_shown:
+            raise ChangeRefused(
+                f"{proposal.id} was not shown yet",
+                hint=f"`hermes skills pending {proposal.id}` shows what it would do",
+            )
         return await self._apply(plan, proposal)
 
     async def refreshed_proposal(self, proposal_id: str) -> SkillProposal:
-        """Return a proposal with its current effect, which can then be approved.
+        """Return a proposal with its current effect for the user, who can then approve it.
 
         Raises a `UsageError` when it does not apply any more.
         """
         proposal = await in_thread(self.proposals.get, proposal_id)
         plan = await in_thread(self._planner.plan, proposal.draft)
-        return await in_thread(self.proposals.refresh, proposal, plan)
+        return await in_thread(self.proposals.refresh, proposal, plan, is_shown=True)
 
     async def reject(self, proposal_id: str) -> SkillProposal:
         proposal = await in_thread(self.proposals.get, proposal_id)

@@ -282,6 +282,14 @@ async def test_a_later_change_of_the_same_lines_is_named_and_nothing_is_half_don
     assert await skills.reasons() == log
 
 
+async def test_later_changes_of_neighbouring_lines_stay(skills):
+    await skills.change("a/SKILL.md", "1. one\n2. two\n3. three\n")
+    second = await skills.change("a/SKILL.md", "1. one\n2. TWO\n3. three\n", "two")
+    await skills.change("a/SKILL.md", "1. one\n2. TWO\n3. THREE\n4. four\n", "three")
+    await skills.history.undo(second.id)
+    assert skills.read("a/SKILL.md") == "1. one\n2. two\n3. THREE\n4. four\n"
+
+
 async def test_in_order_the_newest_first_everything_can_be_undone(skills):
     made = [await skills.change("a/SKILL.md", f"{n}\n", f"r{n}") for n in range(4)]
     for each in reversed(made):

@@ -341,6 +341,11 @@ async def test_approved_proposal_keeps_session_and_reason(asking):
     assert "+name: deploy" in waiting.diff
     with pytest.raises(ChangeRefused, match="deploy waits for the user's approval"):
         await asking.do("patch", "deploy", old_string="a", new_string="b")
+    with pytest.raises(ChangeRefused, match=f"{waiting.id} was not shown yet") as early:
+        await asking.writer.approve(waiting.id)
+    assert f"`hermes skills pending {waiting.id}`" in early.value.hint
+    assert asking.there() == []
+    await asking.writer.refreshed_proposal(waiting.id)
     done = await asking.writer.approve(waiting.id[:4])
     assert (done.commit.reason, done.commit.session, done.commit.who) == (
         "often needed", "s1", "agent",
@@ -366,6 +371,19 @@ async def test_the_same_again_is_the_same_proposal(asking):
     assert len(asking.writer.proposals.all()) == 1
 
 
+async def test_the_agent_cannot_make_a_skill_of_the_user_its_own(place):
+    own = text("deploy").replace("name:", "disable-model-invocation: true\nname:")
+    place.put(place.home, "deploy", own)
+    field = {"old_string": "disable-model-invocation: true\n", "new_string": ""}
+    for action, fields in (("patch", field), ("edit", {"content": text("deploy")})):
+        with pytest.raises(ChangeRefused, match="only the user may remove"):
+            await place.do(action, "deploy", **fields)
+    assert place.read("deploy/SKILL.md") == own
+    await place.do("patch", "deploy", old_string="Do it", new_string="Do more")
+    await place.do("patch", "deploy", who=Author.USER, **field)
+    assert place.read("deploy/SKILL.md") == text("deploy").replace("Do it", "Do more")
+
+
 async def test_refused_change_is_not_proposed(asking):
     with pytest.raises(ChangeRefused, match="evil"):
         await asking.create("deploy", content=text("deploy", body="EVIL"))
@@ -381,8 +399,9 @@ async def test_only_what_was_shown_is_approved(asking):
     }
     changed = text("deploy") + "\nBy hand.\n"
     for action, outcome in waiting.items():
+        asking.put(asking.home, "deploy", text("deploy"))
+        proposal = await asking.writer.refreshed_proposal(outcome.proposal.id)
         asking.put(asking.home, "deploy", changed)
-        proposal = outcome.proposal
         assert "By hand." not in proposal.diff
         with pytest.raises(ChangeRefused, match=f"changed since {proposal.id} was shown") as late:
             await asking.writer.approve(proposal.id)
@@ -412,6 +431,7 @@ async def test_a_copy_of_a_bundled_skill_is_made_when_it_is_approved(asking):
     outcome = await asking.do("patch", "servers", old_string="Do it.", new_string="Do more.")
     assert "-2. Do it.\n+2. Do more." in outcome.proposal.diff
     assert asking.there() == []
+    await asking.writer.refreshed_proposal(outcome.proposal.id)
     await asking.writer.approve(outcome.proposal.id)
     assert "devops/servers/SKILL.md" in asking.there()
 
@@ -419,6 +439,7 @@ async def test_a_copy_of_a_bundled_skill_is_made_when_it_is_approved(asking):
 async def test_approved_twice_at_once_it_is_done_once(asking):
     asking.put(asking.home, "deploy", text("deploy"))
     added = await asking.do("patch", "deploy", old_string="Do it", new_string="Do it again. Do it")
+    await asking.writer.refreshed_proposal(added.proposal.id)
     both = (asking.writer.approve(added.proposal.id) for _ in range(2))
     results = await asyncio.gather(*both, return_exceptions=True)
     assert sum(isinstance(each, UsageError) for each in results) == 1
