@@ -40,6 +40,8 @@ class Mailbox:
         self.mails = {1: (first, ""), 2: (raw_mail(2, *BOB, ATTACHED), "\\Seen")}
         self.drafts: list[bytes] = []
         self.sent: list[bytes] = []
+        self.copies: list[bytes] = []
+        self.gmail = False
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -56,6 +58,8 @@ class Talk(socketserver.StreamRequestHandler):
 
 
 class Imap(Talk):
+    folder = '"INBOX"'
+
     def handle(self) -> None:
         self.say("* OK ready")
         while row := self.rfile.readline():
@@ -70,7 +74,7 @@ class Imap(Talk):
         return "BAD unknown command"
 
     def on_capability(self, rest: str) -> str:
-        self.say("* CAPABILITY IMAP4rev1")
+        self.say("* CAPABILITY IMAP4rev1" + " X-GM-EXT-1" * self.server.box.gmail)
         return "OK done"
 
     def on_login(self, rest: str) -> str:
@@ -80,26 +84,35 @@ class Imap(Talk):
     def on_list(self, rest: str) -> str:
         self.say('* LIST (\\HasNoChildren) "/" "INBOX"', '* LIST (\\Drafts) "/" "Drafts"')
         self.say('* LIST (\\Drafts) "/" "Entw&APw-rfe &- mehr"')
+        self.say('* LIST (\\HasNoChildren \\Sent) "/" "Gesendet"')
         return "OK done"
 
     def on_examine(self, rest: str) -> str:
-        self.say(f"* {len(self.server.box.mails)} EXISTS")
-        return "OK [READ-ONLY] done" if rest == '"INBOX"' else f"NO Unknown Mailbox: {rest}"
+        self.folder = rest
+        self.say(f"* {len(self.mails)} EXISTS")
+        known = rest in ('"INBOX"', '"Gesendet"')
+        return "OK [READ-ONLY] done" if known else f"NO Unknown Mailbox: {rest}"
+
+    @property
+    def mails(self) -> dict[int, tuple[bytes, str]]:
+        if self.folder == '"INBOX"':
+            return self.server.box.mails
+        return {number: (mail, "\\Seen") for number, mail in enumerate(self.server.box.copies, 1)}
 
     def on_uid(self, rest: str) -> str:
         command, _, words = rest.partition(" ")
         if command == "SEARCH":
-            mails = self.server.box.mails.items()
+            mails = self.mails.items()
             self.say(f"* SEARCH {' '.join(str(n) for n, mail in mails if fits(mail, words))}")
             return "OK done"
         numbers, _, what = words.partition(" ")
         for number in map(int, numbers.split(",")):
-            if number in self.server.box.mails:
+            if number in self.mails:
                 self.one(number, what)
         return "OK done"
 
     def one(self, number: int, what: str) -> None:
-        data, flags = self.server.box.mails[number]
+        data, flags = self.mails[number]
         part = re.search(r"BODY\.PEEK(\[.*\])", what)
         assert part, "mails must stay unread"
         data = data if part[1] == "[]" else data.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
@@ -112,10 +125,13 @@ class Imap(Talk):
     def on_append(self, rest: str) -> str:
         size = re.search(r"\{(\d+)\}$", rest)
         assert size
-        if not rest.startswith(('"Drafts" (\\Draft)', '"Entw&APw-rfe &- mehr" (\\Draft)')):
+        sent = rest.startswith('"Gesendet" (\\Seen)')
+        drafts = rest.startswith(('"Drafts" (\\Draft)', '"Entw&APw-rfe &- mehr" (\\Draft)'))
+        if not sent and not drafts:
             return "NO [TRYCREATE] no such folder"
         self.say("+ go on")
-        self.server.box.drafts.append(self.rfile.read(int(size[1])))
+        kept = self.server.box.copies if sent else self.server.box.drafts
+        kept.append(self.rfile.read(int(size[1])))
         self.rfile.readline()
         return "OK done"
 

@@ -42,7 +42,7 @@ class Web(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = do_PUT = _any  # noqa: N815 - the names of the base
+    do_GET = do_POST = do_PUT = do_PATCH = _any  # noqa: N815 - the names of the base
 
     def log_message(self, *args: object) -> None:
         """No log."""

@@ -28,7 +28,8 @@ class Forking:
     """The process that forks; `run` is like `subprocess.run` for one script."""
 
     def __init__(self, scripts: list[Path]) -> None:
-        modules = sorted({name for script in scripts for name in imported(script)})
+        names = {name for script in scripts for name in imported(script)}
+        modules = sorted(n for n in names if n.partition(".")[0] in sys.stdlib_module_names)
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tests.bundled_skills.forking", *modules],
             stdin=subprocess.PIPE,

@@ -105,7 +105,9 @@ class Page:
 
     @property
     def scripts(self) -> list[Path]:
-        return [path for path in self.files if path.suffix == ".py"]
+        """Return the Python files that are run as they are; templates are copied first."""
+        python = [path for path in self.files if path.suffix == ".py"]
+        return [path for path in python if path.parent.name != "templates"]
 
 
 def pages(*roots: Path) -> list[Page]:

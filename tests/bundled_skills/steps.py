@@ -4,7 +4,8 @@ What a skill needs around it is made by `before/<skill>.sh`, what it must have b
 checked by `after/<skill>.sh`; both are optional. All three run in one bash that stops at the first
 failure. Each block starts in the folder `$WORK` (set it in `before`, else the temporary folder) and
 leaves no variables behind, as each command of an agent should not either. A line `# needs: jq ssh`
-in `before` names programs without which the test is skipped; `docker-engine` asks for an engine.
+in `before` names programs without which the test is skipped; `docker-engine` asks for an engine,
+`skill-packages` for a `python3` with the packages that skills name.
 """
 
 import os
@@ -18,11 +19,13 @@ from pathlib import Path
 import pytest
 
 from tests.bundled_skills.pages import Block, Page
+from tests.installed import skill_tools
 from tests.integration.terminal.docker_engine import docker_engine
 
 HERE = Path(__file__).resolve().parent
 NEEDS = re.compile(r"^# needs: (.+)$", re.MULTILINE)
 ENGINE = "docker-engine"
+PACKAGES = "skill-packages"
 SECONDS = 100
 PYTHON = str(Path(sys.executable).parent)
 """First in the search path: `python3` is then this one, not a script that looks for one."""
@@ -74,9 +77,12 @@ def _step(block: Block) -> str:
 def _environment(page: Page, folder: Path, before: str) -> dict[str, str]:
     search = f"{PYTHON}:{INSTALLED}:{os.environ['PATH']}:{SERVERS}"
     needs = [name for line in NEEDS.findall(before) for name in line.split()]
-    missing = [name for name in needs if name != ENGINE and not shutil.which(name, path=search)]
+    programs = [name for name in needs if name not in (ENGINE, PACKAGES)]
+    missing = [name for name in programs if not shutil.which(name, path=search)]
     if missing:
         pytest.skip(f"needs {', '.join(missing)}")
+    if PACKAGES in needs:
+        search = f"{skill_tools()}:{search}"
     extra = docker_engine().environment if ENGINE in needs else {}
     return {
         **os.environ,

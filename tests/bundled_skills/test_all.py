@@ -15,6 +15,7 @@ from hermes.skills.scanner import scan_files
 from hermes.skills.skill import SkillRoot, Source
 from tests.bundled_skills.imports import imported
 from tests.bundled_skills.pages import BUNDLED, OPTIONAL, SHELLS, UNTRIED, Page, pages
+from tests.bundled_skills.pages import script as script_of
 from tests.bundled_skills.steps import HERE, run_steps
 from tests.cases import cases
 
@@ -29,6 +30,8 @@ MOST_LINES = 180
 SECTIONS = ["When to Use", "Quick Reference", "Procedure", "Pitfalls", "Verification"]
 PLATFORMS = {"linux", "macos", "windows"}
 LINKED = ("references", "templates", "scripts", "assets")
+PACKAGES = CASES["packages"]
+"""By module: the package on PyPI that a script may need; it must say how to install it."""
 OLDEST_PYTHON = (3, 9)
 """The python3 of a plain macOS; a script may run on a machine other than that of Hermes."""
 
@@ -173,10 +176,23 @@ def test_every_fixture_belongs_to_a_skill_with_tried_steps() -> None:
 
 
 @every_script
-def test_a_script_is_plain_python_of_the_standard_library(script: Path) -> None:
-    tree = ast.parse(script.read_text(encoding="utf-8"), feature_version=OLDEST_PYTHON)
-    assert ast.get_docstring(tree)
-    assert {name.partition(".")[0] for name in imported(script)} <= sys.stdlib_module_names
+def test_a_script_needs_the_standard_library_or_names_its_package(script: Path) -> None:
+    text = script.read_text(encoding="utf-8")
+    assert ast.get_docstring(ast.parse(text, feature_version=OLDEST_PYTHON))
+    others = {name.partition(".")[0] for name in imported(script)} - sys.stdlib_module_names
+    for module in others:
+        assert f"pip install {PACKAGES[module]}" in text
+
+
+@pytest.mark.parametrize(("command", "package"), CASES["without the package"])
+def test_a_missing_package_is_an_error_of_one_line(command, package, tmp_path):
+    for module in PACKAGES:
+        (tmp_path / f"{module}.py").write_text("raise ImportError")
+    path, *arguments = command
+    done = _call(script_of(path), tmp_path, *arguments, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert f"pip install {package}" in done.stderr
 
 
 @every_script
@@ -204,11 +220,13 @@ def test_every_category_has_a_description_of_one_line() -> None:
         assert len(body or text) <= 2 * MOST_DESCRIPTION, category
 
 
-def _call(script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def _call(
+    script: Path, folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(script), *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **variables},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         encoding="utf-8",

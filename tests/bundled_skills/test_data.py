@@ -38,6 +38,16 @@ def test_each_column_gets_its_type(run: Run, tmp_path: Path) -> None:
     assert (columns["day"]["from"], columns["day"]["to"]) == ("2024-05-01", "2024-06-01")
 
 
+def test_a_column_with_a_bad_number_says_how_many_are_numbers(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("price,note\n1.5,ok\n2.5,7\nabout 3,late\n")
+    lines = run("data-analysis-csv/profile_csv.py", "a.csv").stdout.splitlines()
+    assert lines[0] == "a.csv: 3 rows, 2 columns, encoding utf-8, delimiter ,"
+    assert "- price (mixed): missing 0, distinct 3, mixed (2 decimal, 1 text), min 1.5" in lines[1]
+    assert (
+        "- note (text): missing 0, distinct 3, mixed (2 text, 1 integer), unique True" in lines[2]
+    )
+
+
 def test_european_files_are_read_without_options(run: Run, tmp_path: Path) -> None:
     text = 'Stadt;Betrag\nKöln;"1,5"\nMünchen;2,25\n'
     columns = profile(run, tmp_path / "a.csv", text.encode("cp1252"))

@@ -136,6 +136,9 @@ def test_the_project_template_is_a_valid_pyproject() -> None:
     project = tomllib.loads(template.read_text().replace("PROJECT", "wordcount"))
     assert project["project"]["name"] == "wordcount"
     assert project["project"]["scripts"] == {"wordcount": "wordcount.__main__:main"}
+    assert {name.partition(">")[0] for name in project["dependency-groups"]["dev"]} == {
+        "pytest", "ruff", "mypy",
+    }  # fmt: skip
 
 
 def test_the_compose_template_publishes_on_loopback_and_waits_for_the_database() -> None:

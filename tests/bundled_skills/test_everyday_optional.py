@@ -112,6 +112,61 @@ def test_captions_that_roll_are_joined(run: Run, tmp_path: Path) -> None:
     assert "no json3" in run("youtube-transcripts/captions.py", "a.json3").stderr
 
 
+def test_captions_made_by_people_are_told_from_automatic_ones(run: Run, tmp_path: Path) -> None:
+    tracks = ("youtube-transcripts/captions.py", "--tracks", "v.json")
+    video = {"language": "en", "subtitles": {"de": [{}], "live_chat": [{}]}}
+    automatic = {"en-orig": [{}], "en": [{}], "fr": [{}], "es": [{}]}
+    (tmp_path / "v.json").write_text(json.dumps({**video, "automatic_captions": automatic}))
+    assert run(*tracks).stdout.splitlines() == [
+        "de  made by people",
+        "en  automatic, of the spoken language",
+        "en-orig  automatic, of the spoken language",
+        "2 more are automatic, most of them machine translations",
+    ]
+    (tmp_path / "v.json").write_text("{}")
+    assert (run(*tracks).returncode, run(*tracks).stdout) == (1, "there are no captions\n")
+    (tmp_path / "v.json").write_text("[]")
+    assert "no output of yt-dlp" in run(*tracks).stderr
+
+
+def test_pods_that_run_and_are_not_well_are_found(run: Run) -> None:
+    def pod(name: str, phase: str, *containers: dict, ready: str = "True") -> dict:
+        status = {"phase": phase, "containerStatuses": list(containers)}
+        status["conditions"] = [{"type": "Ready", "status": ready, "message": "unready: [app]"}]
+        return {"metadata": {"namespace": "shop", "name": name}, "status": status}
+
+    def ended(code: int, reason: str) -> dict:
+        return {"terminated": {"exitCode": code, "reason": reason}}
+
+    fine = {"name": "app", "restartCount": 0, "state": {"running": {}}}
+    looping = {
+        "name": "app",
+        "restartCount": 9,
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+    }
+    pods = [
+        pod("well", "Running", fine),
+        pod("job", "Succeeded", {**fine, "state": ended(0, "Completed")}, ready="False"),
+        pod("loop", "Running", {**looping, "lastState": ended(137, "OOMKilled")}, ready="False"),
+        pod("probe", "Running", {**fine, "restartCount": 6, "lastState": ended(137, "Error")}),
+        pod("slow", "Running", fine, ready="False"),
+    ]
+    done = run("kubernetes/unwell_pods.py", stdin=json.dumps({"items": pods}))
+    assert done.returncode == 1
+    loop, probe, slow = done.stdout.splitlines()
+    assert loop == (
+        "shop/loop: container app: CrashLoopBackOff, before: exit 137 (OOMKilled), 9 restarts;"
+        " not Ready: unready: [app]"
+    )
+    assert "exit 137 (SIGKILL: a liveness probe" in probe
+    assert slow == "shop/slow: not Ready: unready: [app]"
+    well = run("kubernetes/unwell_pods.py", stdin=json.dumps({"items": pods[:2]}))
+    assert (well.returncode, well.stdout) == (0, "")
+    for text in ("", "[]", '{"items": [1]}'):
+        bad = run("kubernetes/unwell_pods.py", stdin=text)
+        assert (bad.returncode, "no output of kubectl" in bad.stderr) == (2, True)
+
+
 def google_site() -> dict:
     raw = base64.urlsafe_b64encode(b"From: Ann <a@b.org>\nSubject: Tea\n\nAt four.\n").decode()
     head = [{"name": "From", "value": "Ann"}, {"name": "Subject", "value": "Tea"}]
@@ -132,6 +187,28 @@ def google_site() -> dict:
         "/drive": {"files": [{"id": "f1", "name": "Offer", "mimeType": kind}]},
         "/drive/f1": {"mimeType": kind},
         "/drive/f1/export": "the text",
+        "/docs": {"documentId": "d1"},
+        "/docs/d1:batchUpdate": {"replies": [{"replaceAllText": {"occurrencesChanged": 2}}]},
+        "/sheets": {"spreadsheetId": "s1", "spreadsheetUrl": "https://e.org/s1"},
+        "/sheets/s1/values/Costs%21A1": {
+            "values": [["tea", "4"], ["a, b"]],
+            "updatedCells": 2,
+            "updatedRange": "Costs!A1:B1",
+        },
+        "/sheets/s1/values/Costs%21A1:append": {
+            "updates": {"updatedRows": 1, "updatedRange": "Costs!A3:B3"}
+        },
+        "/people/people:searchContacts": {
+            "results": [
+                {
+                    "person": {
+                        "names": [{"displayName": "Ann B."}],
+                        "emailAddresses": [{"value": "a@b.org"}],
+                        "phoneNumbers": [{"value": "+49 30 1"}],
+                    }
+                }
+            ],
+        },
     }
 
 
@@ -171,6 +248,57 @@ def test_google_is_asked_with_a_fresh_token(run: Run, tmp_path: Path) -> None:
         "run google_auth.py once"
         in run("google-workspace/google.py", "--token", "no.json", "mail").stderr
     )
+
+
+def test_google_documents_tables_and_contacts(run: Run, tmp_path: Path) -> None:
+    state: dict = {"pages": google_site()}
+    with served(Site, state) as url:
+        names = ("client_id", "client_secret", "refresh_token")
+        token = {**dict.fromkeys(names, "x"), "token_uri": f"{url}/token"}
+        (tmp_path / "t.json").write_text(json.dumps(token))
+        (tmp_path / "n.txt").write_text("Grüße\n")
+        (tmp_path / "r.csv").write_text("milk,=1+1\n")
+
+        def google(*arguments: str) -> tuple[str, list[tuple[str, str, dict]]]:
+            """What is printed, and method, path and body of the calls but that for the token."""
+            state["calls"] = []
+            done = run("google-workspace/google.py", "--token", "t.json", "--api", url, *arguments)
+            assert done.returncode in (0, 1), done.stderr
+            calls = state["calls"][1:]
+            return done.stdout, [(path, json.loads(body or "{}")) for path, body, _ in calls]
+
+        out, calls = google("new-doc", "--title", "N", "--text-file", "n.txt")
+        assert out.startswith("d1  https://docs.google.com/document/d/d1/edit\n")
+        text = {"insertText": {"endOfSegmentLocation": {}, "text": "Grüße\n"}}
+        assert calls == [
+            ("/docs?", {"title": "N"}),
+            ("/docs/d1:batchUpdate?", {"requests": [text]}),
+        ]
+        assert google("append-doc", "d1", "--text-file", "n.txt")[1] == calls[1:]
+        out, calls = google("replace-doc", "d1", "--find", "{{x}}", "--with", "y")
+        assert out == "replaced 2 times\n"
+        assert calls[0][1]["requests"][0]["replaceAllText"] == {
+            "containsText": {"text": "{{x}}", "matchCase": True}, "replaceText": "y",
+        }  # fmt: skip
+        assert google("sheet", "s1", "Costs!A1")[0] == 'tea,4\n"a, b"\n'
+        assert google("new-sheet", "--title", "C")[1] == [
+            ("/sheets?", {"properties": {"title": "C"}})
+        ]
+        out, calls = google("append-rows", "s1", "Costs!A1", "--csv", "r.csv")
+        assert out == "1 rows were added at Costs!A3:B3\n"
+        query = "valueInputOption=USER_ENTERED&insertDataOption=INSERT_ROWS"
+        assert calls == [
+            (f"/sheets/s1/values/Costs%21A1:append?{query}", {"values": [["milk", "=1+1"]]})
+        ]
+        write = ("write-cells", "s1", "Costs!A1", "--csv", "r.csv", "--input", "RAW")
+        out, calls = google(*write)
+        assert ("tea,4" in out, "not written" in out, calls[0][1]) == (True, True, {})
+        out, calls = google(*write, "--yes")
+        assert out == "2 cells were written at Costs!A1:B1\n"
+        assert calls[0][0] == "/sheets/s1/values/Costs%21A1?valueInputOption=RAW"
+        out, calls = google("contacts", "ann")
+        assert out == "Ann B.  a@b.org, +49 30 1\n"
+        assert [("query=ann" in path) for path, _ in calls] == [False, True]
 
 
 def test_the_google_login_writes_a_private_token(tmp_path: Path) -> None:

@@ -316,6 +316,32 @@ def test_nothing_is_sent_without_a_yes(run: Run, box: Mailbox, tmp_path: Path) -
     assert b"Subject: =?utf-8?" in box.sent[0]
 
 
+def test_a_copy_of_a_sent_mail_is_in_sent_and_in_the_thread(run: Run, box: Mailbox) -> None:
+    mail = (
+        "email-by-cli/mail.py", "send", "--to", "ann@example.org", "--subject", "Re: Meeting",
+        "--body-file", "-", "--reply", 1, "--yes",
+    )  # fmt: skip
+    sent = run(*mail, stdin="Yes.\n> At 15:00?\n")
+    assert sent.stdout.endswith("a copy is in Gesendet\n")
+    (copy,) = box.copies
+    (original,) = box.sent
+    assert copy.split() == original.split()
+    thread = run("email-by-cli/mail.py", "thread", 1)
+    assert [line[:4] for line in thread.stdout.splitlines() if line] == [
+        "--- ",
+        "At 1",
+        "--- ",
+        "Yes.",
+    ]
+    assert thread.stderr == "2 mails\n"
+    missing = run(*mail, "--sent", "None", stdin="Again")
+    assert (missing.returncode, "was sent, but no copy was kept" in missing.stderr) == (0, True)
+    assert "no copy" in run(*mail, "--sent", "none", stdin="Again").stdout
+    box.gmail = True
+    assert "Gmail keeps the copy" in run(*mail, stdin="Again").stdout
+    assert len(box.copies) == 1
+
+
 def test_a_draft_is_kept_on_the_server(run: Run, box: Mailbox) -> None:
     mail = ("--to", "ann@example.org", "--subject", "S", "--body-file", "-")
     assert run("email-by-cli/mail.py", "draft", *mail, stdin="Hi\n").returncode == 0

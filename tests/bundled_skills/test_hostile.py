@@ -116,6 +116,7 @@ def test_invalid_server_response_is_reported_in_one_line(run, tmp_path, monkeypa
 def test_an_existing_file_is_replaced_only_on_request(run, tmp_path, command, target):
     (tmp_path / "a.csv").write_text("n\n1\n")
     (tmp_path / "talk.md").write_text("# A\n")
+    (tmp_path / "flow.txt").write_text("a -> b\n")
     run("spreadsheets-xlsx/csv_to_xlsx.py", "a.csv", "--out", "a.xlsx")
     if target != "a.csv":
         (tmp_path / target).write_text("mine")
@@ -266,6 +267,26 @@ def test_a_database_with_odd_text_and_a_missing_module_is_shown(run: Run, tmp_pa
         ("s.json", b"[" * 9999, ("rss-and-news/feeds.py", "none.xml", "--seen", "s.json"), 2),
         ("c.json", b"[" * 9999, ("google-workspace/google_auth.py", "--client", "c.json"), 2),
         ("a.html", b"", ("web-scraping/scrape.py", "http://[::1"), 2),
+        (
+            "a.docx",
+            b"PK\x03\x04" + b"x" * 99,
+            ("word-docx/docx_fill.py", "a.docx", "--list"),
+            2,
+        ),
+        ("a.md", b"![x](a.md)", ("word-docx/docx_write.py", "a.md", "--out", "b"), 2),
+        ("a.md", b"*" * 20_000, ("word-docx/docx_write.py", "a.md", "--out", "b"), 0),
+        ("a.md", b"## A\n![x](a.md)", ("slides-pptx/pptx_write.py", "a.md", "--out", "b"), 2),
+        ("a.txt", b"a -> b -> c", ("diagrams/diagram.py", "a.txt"), 2),
+        ("a.pdf", b"%PDF-1.4\nnothing", ("pdf-forms/pdf_tool.py", "fields", "a.pdf"), 2),
+        ("a.ipynb", b"[" * 9999, ("jupyter/notebook.py", "show", "a.ipynb"), 2),
+        ("a.ipynb", b'{"cells": [1]}', ("jupyter/notebook.py", "show", "a.ipynb"), 2),
+        (
+            "a.jsonl",
+            b'{"messages": [1]}\n[',
+            ("fine-tuning-notes/check_chat_data.py", "a.jsonl"),
+            1,
+        ),
+        ("a.css", b"a{" * 5000, ("frontend-design/css_check.py", "a.css"), 0),
         ("a.html", b"", ("arxiv/arxiv.py", "tea", "--api", "nowhere"), 2),
     ],
 )

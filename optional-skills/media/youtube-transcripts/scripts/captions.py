@@ -3,6 +3,7 @@
   captions.py video.en.json3
   captions.py video.en.vtt --every 60 --video dQw4w9WgXcQ      (links that jump to the place)
   captions.py video.en.vtt --search "neural network"
+  captions.py --tracks video.json       (from yt-dlp --dump-json: which captions, made by whom)
 Captions that roll, and repeat their last line, are joined.
 Exit code: 0 done, 1 nothing found, 2 an error.
 """
@@ -83,6 +84,24 @@ def paragraphs(found: list[tuple[float, str]], every: float) -> Iterator[tuple[f
     yield start, " ".join(words)
 
 
+def tracks(data: str) -> Iterator[str]:
+    """One line for each caption track of `yt-dlp --dump-json`, those made by people first."""
+    try:
+        video = json.loads(data)
+        written, automatic = (video.get(name) or {} for name in ("subtitles", "automatic_captions"))
+    except (ValueError, AttributeError, RecursionError):
+        raise Problem("this is no output of yt-dlp --dump-json") from None
+    spoken = str(video.get("language") or "")
+    for code in sorted(set(written) - {"live_chat"}):
+        yield f"{code}  made by people"
+    for code in sorted(automatic):
+        if code.endswith("-orig") or code == spoken:
+            yield f"{code}  automatic, of the spoken language"
+    rest = sum(not code.endswith("-orig") and code != spoken for code in automatic)
+    if rest:
+        yield f"{rest} more are automatic, most of them machine translations"
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -91,6 +110,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--every", type=float, default=30, help="seconds of a paragraph (30)")
     parser.add_argument("--video", default="", help="the id of the video, for links")
     parser.add_argument("--search", help="only paragraphs with this text")
+    parser.add_argument("--tracks", action="store_true", help="list the tracks of a JSON file")
     parser.add_argument("--plain", action="store_true", help="without times")
     return parser.parse_args()
 
@@ -99,6 +119,10 @@ def main() -> int:
     options = arguments()
     try:
         data = options.file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
+        if options.tracks:
+            rows = list(tracks(data))
+            print("\n".join(rows) or "there are no captions")
+            return 0 if rows else 1
         found = list(paragraphs(pieces(data), options.every))
     except UnicodeError:
         print(f"error: {options.file} is no UTF-8 text", file=sys.stderr)

@@ -1,12 +1,19 @@
-"""Gmail, Google Calendar and Google Drive over REST, with the token of google_auth.py.
+"""Gmail, Calendar, Drive, Docs, Sheets and contacts over REST, with the token of google_auth.py.
 
   google.py mail "is:unread newer_than:2d"         google.py read MESSAGE_ID
   google.py send --to a@b.org --subject S --body-file body.txt --yes
   google.py events --days 7                        google.py events --search dentist --days 90
   google.py add-event --title Lunch --start 2024-05-03T12:30:00+02:00 --minutes 60
   google.py files "offer"                          google.py export FILE_ID --out offer.txt
+  google.py new-doc --title Notes --text-file n.txt
+  google.py append-doc DOCUMENT_ID --text-file more.txt
+  google.py replace-doc DOCUMENT_ID --find "{{date}}" --with 2024-05-03
+  google.py sheet SHEET_ID "Costs!A1:D20"          google.py new-sheet --title Costs
+  google.py append-rows SHEET_ID "Costs!A1" --csv rows.csv
+  google.py write-cells SHEET_ID "Costs!B2" --csv cells.csv --yes
+  google.py contacts ann
 
-`send` without --yes only shows what would go out.
+`send` and `write-cells` without --yes only show what they would do.
 Exit code: 0 done, 1 nothing found or nothing sent, 2 an error.
 """
 # ruff: noqa: T201, TID251, UP017 - prints; settings are variables; runs on older Pythons too
@@ -15,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import csv
 import email
 import email.policy
 import http.client
@@ -24,6 +32,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from email.message import EmailMessage
 from pathlib import Path
@@ -33,6 +42,9 @@ HOSTS = {
     "gmail": "https://gmail.googleapis.com/gmail/v1/users/me",
     "calendar": "https://www.googleapis.com/calendar/v3/calendars",
     "drive": "https://www.googleapis.com/drive/v3/files",
+    "docs": "https://docs.googleapis.com/v1/documents",
+    "sheets": "https://sheets.googleapis.com/v4/spreadsheets",
+    "people": "https://people.googleapis.com/v1",
 }
 EXPORTS = {
     "application/vnd.google-apps.document": "text/plain",
@@ -64,16 +76,20 @@ class Google:
         fresh = self._send(urllib.request.Request(address, data=data))
         self._access = str(json.loads(fresh)["access_token"])
 
-    def call(self, service: str, path: str, body: Any = None, **query: Any) -> Any:
-        return json.loads(self.raw(service, path, body, **query))
+    def call(
+        self, service: str, path: str, body: Any = None, method: str | None = None, **query: Any
+    ) -> Any:
+        return json.loads(self.raw(service, path, body, method, **query))
 
-    def raw(self, service: str, path: str, body: Any = None, **query: Any) -> bytes:
+    def raw(
+        self, service: str, path: str, body: Any = None, method: str | None = None, **query: Any
+    ) -> bytes:
         base = f"{self._api}/{service}" if self._api else HOSTS[service]
         values = {name: value for name, value in query.items() if value not in (None, "")}
         url = f"{base}{path}?{urllib.parse.urlencode(values, doseq=True)}"
         data = None if body is None else json.dumps(body).encode()
         heads = {"Authorization": f"Bearer {self._access}", "Content-Type": "application/json"}
-        return self._send(urllib.request.Request(url, data=data, headers=heads))
+        return self._send(urllib.request.Request(url, data=data, headers=heads, method=method))
 
     def _send(self, request: urllib.request.Request) -> bytes:
         try:
@@ -205,6 +221,98 @@ def export(google: Google, options: argparse.Namespace) -> int:
     return 0
 
 
+def new_doc(google: Google, options: argparse.Namespace) -> int:
+    made = google.call("docs", "", {"title": options.title})["documentId"]
+    print(f"{made}  https://docs.google.com/document/d/{made}/edit")
+    return insert(google, made, options.text_file) if options.text_file else 0
+
+
+def append_doc(google: Google, options: argparse.Namespace) -> int:
+    return insert(google, options.id, options.text_file)
+
+
+def insert(google: Google, document: str, file: Path) -> int:
+    """Append the text of a file at the end of a document."""
+    text = file.read_text("utf-8-sig")
+    request = {"insertText": {"endOfSegmentLocation": {}, "text": text}}
+    google.call("docs", f"/{urllib.parse.quote(document)}:batchUpdate", {"requests": [request]})
+    print(f"{len(text)} characters were added at the end")
+    return 0
+
+
+def replace_doc(google: Google, options: argparse.Namespace) -> int:
+    words = {"text": options.find, "matchCase": True}
+    request = {"replaceAllText": {"containsText": words, "replaceText": options.new}}
+    path = f"/{urllib.parse.quote(options.id)}:batchUpdate"
+    (reply,) = google.call("docs", path, {"requests": [request]})["replies"]
+    times = reply.get("replaceAllText", {}).get("occurrencesChanged", 0)
+    print(f"replaced {times} times")
+    return 0 if times else 1
+
+
+def values_of(options: argparse.Namespace) -> str:
+    """The path of a range of cells."""
+    return f"/{urllib.parse.quote(options.id)}/values/{urllib.parse.quote(options.range, safe='')}"
+
+
+def sheet(google: Google, options: argparse.Namespace) -> int:
+    rows = google.call("sheets", values_of(options)).get("values", [])
+    csv.writer(sys.stdout, lineterminator="\n").writerows(rows)
+    return 0 if rows else 1
+
+
+def new_sheet(google: Google, options: argparse.Namespace) -> int:
+    made = google.call("sheets", "", {"properties": {"title": options.title}})
+    print(f"{made['spreadsheetId']}  {made.get('spreadsheetUrl', '')}")
+    return 0
+
+
+def rows_of(file: Path) -> list[list[str]]:
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        rows = list(csv.reader(opened))
+    if not rows:
+        raise Problem(f"{file} has no rows")
+    return rows
+
+
+def append_rows(google: Google, options: argparse.Namespace) -> int:
+    body = {"values": rows_of(options.csv)}
+    path = f"{values_of(options)}:append"
+    kind = {"valueInputOption": options.input, "insertDataOption": "INSERT_ROWS"}
+    done = google.call("sheets", path, body, **kind)["updates"]
+    print(f"{done['updatedRows']} rows were added at {done['updatedRange']}")
+    return 0
+
+
+def write_cells(google: Google, options: argparse.Namespace) -> int:
+    rows = rows_of(options.csv)
+    if not options.yes:
+        cells = sum(map(len, rows))
+        print(f"would replace {cells} cells from {options.range}; these are there:", flush=True)
+        sheet(google, options)
+        print("not written: show this to the user, then write with --yes")
+        return 1
+    path = values_of(options)
+    done = google.call("sheets", path, {"values": rows}, "PUT", valueInputOption=options.input)
+    print(f"{done['updatedCells']} cells were written at {done['updatedRange']}")
+    return 0
+
+
+def contacts(google: Google, options: argparse.Namespace) -> int:
+    mask = "names,emailAddresses,phoneNumbers"
+    # Google's documentation asks for one empty search first: it fills the index.
+    google.call("people", "/people:searchContacts", readMask=mask)
+    found = google.call(
+        "people", "/people:searchContacts", query=options.query, readMask=mask, pageSize=options.max
+    ).get("results", [])
+    for each in found:
+        person = each["person"]
+        name = (person.get("names") or [{}])[0].get("displayName", "(no name)")
+        ways = (*person.get("emailAddresses", []), *person.get("phoneNumbers", []))
+        print(f"{name}  " + ", ".join(way["value"] for way in ways))
+    return 0 if found else 1
+
+
 def arguments() -> argparse.Namespace:
     home = os.environ.get("HERMES_HOME") or "~/.hermes"
     parser = argparse.ArgumentParser(
@@ -245,7 +353,38 @@ def arguments() -> argparse.Namespace:
     it.add_argument("id")
     it.add_argument("--out", type=Path, required=True)
     it.add_argument("--force", action="store_true", help="replace the file if it is there")
+    writing(action)
     return parser.parse_args()
+
+
+def writing(action: Callable[..., argparse.ArgumentParser]) -> None:
+    """Documents, tables and contacts."""
+    it = action("new-doc", new_doc, "a new document")
+    it.add_argument("--title", required=True)
+    it.add_argument("--text-file", type=Path)
+    it = action("append-doc", append_doc, "text at the end of a document")
+    it.add_argument("id")
+    it.add_argument("--text-file", type=Path, required=True)
+    it = action("replace-doc", replace_doc, "words in a document, everywhere")
+    it.add_argument("id")
+    it.add_argument("--find", required=True)
+    it.add_argument("--with", dest="new", required=True)
+    it = action("sheet", sheet, "cells as CSV")
+    it.add_argument("id")
+    it.add_argument("range", help='such as "Costs!A1:D20"')
+    action("new-sheet", new_sheet, "a new table").add_argument("--title", required=True)
+    for name, run in (("append-rows", append_rows), ("write-cells", write_cells)):
+        it = action(name, run, "from a CSV file")
+        it.add_argument("id")
+        it.add_argument("range", help='such as "Costs!A1"')
+        it.add_argument("--csv", type=Path, required=True)
+        kinds = ("USER_ENTERED", "RAW")
+        it.add_argument("--input", choices=kinds, default=kinds[0], help="RAW: no formulas, dates")
+        if name == "write-cells":
+            it.add_argument("--yes", action="store_true")
+    it = action("contacts", contacts, "people by name, address or number")
+    it.add_argument("query")
+    it.add_argument("--max", type=int, default=10)
 
 
 def main() -> int:

@@ -30,6 +30,9 @@ SCOPES = {
     "gmail": "https://www.googleapis.com/auth/gmail.modify",
     "calendar": "https://www.googleapis.com/auth/calendar.events",
     "drive": "https://www.googleapis.com/auth/drive.readonly",
+    "docs": "https://www.googleapis.com/auth/documents",
+    "sheets": "https://www.googleapis.com/auth/spreadsheets",
+    "contacts": "https://www.googleapis.com/auth/contacts.readonly",
 }
 
 

@@ -110,7 +110,8 @@ class Column:
             return "grouped number"
         if kinds <= {"code", "integer"}:
             return "code"
-        return "text" if "text" in kinds and self.kinds["text"] > 0.2 * self.count else "mixed"
+        # More words than anything else: text in which some values look like numbers.
+        return "text" if 2 * self.kinds["text"] > sum(self.kinds.values()) else "mixed"
 
     def report(self, top: int) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -119,7 +120,7 @@ class Column:
             "missing": self.missing,
             "distinct": f">{MOST_DISTINCT}" if self.overflow else len(self.values),
         }
-        if self.kind == "mixed":
+        if self.kind in ("mixed", "text") and len(self.kinds) > 1:
             out["mixed"] = dict(self.kinds.most_common())
         if self.numbers and self.kind not in ("text", "code"):
             out.update(numeric(self.numbers))
@@ -227,8 +228,8 @@ def profile(path: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 def as_text(found: dict[str, Any]) -> Iterator[str]:
     delimiter = {"\t": "tab"}.get(found["delimiter"], found["delimiter"])
-    yield f"{found['file']}: {found['rows']} rows, {len(found['columns'])} columns, "
-    yield f"  encoding {found['encoding']}, delimiter {delimiter}"
+    size = f"{found['rows']} rows, {len(found['columns'])} columns"
+    yield f"{found['file']}: {size}, encoding {found['encoding']}, delimiter {delimiter}"
     if found["broken_rows"]:
         places = ", ".join(map(str, found["broken_at_row"]))
         yield f"!! {found['broken_rows']} rows with another number of fields, first at row {places}"
@@ -238,7 +239,7 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
         yield f"!! column names used twice: {', '.join(found['repeated_names'])}"
     for column in found["columns"]:
         facts = {key: value for key, value in column.items() if key not in ("name", "type", "top")}
-        shown = ", ".join(f"{key} {short(value)}" for key, value in facts.items())
+        shown = ", ".join(f"{key.replace('_', ' ')} {short(value)}" for key, value in facts.items())
         yield f"- {column['name'][:80]} ({column['type']}): {shown}"
         if column.get("top"):
             top = ", ".join(f"{value[:40]!r} x{count}" for value, count in column["top"].items())
@@ -246,6 +247,8 @@ def as_text(found: dict[str, Any]) -> Iterator[str]:
 
 
 def short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "(" + ", ".join(f"{count} {kind}" for kind, count in value.items()) + ")"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

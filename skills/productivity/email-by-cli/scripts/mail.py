@@ -1,4 +1,4 @@
-"""Read, search, draft and send mail over IMAP and SMTP.
+"""Read, search, draft and send mail over IMAP and SMTP; sent mails are kept in Sent.
 
 Set EMAIL_ADDRESS, EMAIL_PASSWORD (an app password), EMAIL_IMAP_HOST and EMAIL_SMTP_HOST; optional
 EMAIL_USER (the login, when it is not the address), EMAIL_IMAP_PORT (993) and EMAIL_SMTP_PORT (587).
@@ -6,6 +6,7 @@ EMAIL_USER (the login, when it is not the address), EMAIL_IMAP_PORT (993) and EM
   mail.py folders
   mail.py list --unseen --since 2024-05-01 --from ann --limit 20
   mail.py read 4711 --save attachments/
+  mail.py thread 4711
   mail.py draft --to ann@example.org --subject "Offer" --body-file body.txt --reply 4711
   mail.py send  --to ann@example.org --subject "Offer" --body-file body.txt --attach offer.pdf --yes
 
@@ -119,15 +120,31 @@ def done(answer: tuple[str, Sequence[object]], what: str) -> Sequence[object]:
     return data
 
 
+def folder_list(server: imaplib.IMAP4) -> Iterator[tuple[str, str]]:
+    """Name and flags of each folder."""
+    for row in done(server.list(), "folders"):
+        if isinstance(row, bytes):
+            found = re.match(rb"\(([^)]*)\) (?:\"[^\"]*\"|NIL) \"?(.*?)\"?$", row)
+            if found:
+                name, flags = (part.decode("ascii", "replace") for part in found.group(2, 1))
+                yield readable_folder(name), flags
+
+
 def folders(_: argparse.Namespace) -> int:
     with inbox("") as server:
-        for row in done(server.list(), "folders"):
-            if isinstance(row, bytes):
-                found = re.match(rb"\(([^)]*)\) (?:\"[^\"]*\"|NIL) \"?(.*?)\"?$", row)
-                if found:
-                    name, flags = (part.decode("ascii", "replace") for part in found.group(2, 1))
-                    print(readable_folder(name), flags)
+        for name, flags in folder_list(server):
+            print(name, flags)
     return 0
+
+
+def sent_folder(server: imaplib.IMAP4) -> str:
+    """The folder that the server marks as that of sent mails, else one with a usual name."""
+    found = list(folder_list(server))
+    for name, flags in found:
+        if "\\sent" in flags.lower():
+            return name
+    usual = ("sent", "sent items", "sent messages", "inbox.sent")
+    return next((name for name, _ in found if name.lower() in usual), "")
 
 
 def criteria(options: argparse.Namespace) -> list[str]:
@@ -228,6 +245,33 @@ def read(options: argparse.Namespace) -> int:
     return 0
 
 
+def thread(options: argparse.Namespace) -> int:
+    """Print a conversation, oldest first, with the user's own mails from the folder Sent."""
+    first = message(options, options.uid)
+    ids = re.findall(r"<[^<>\s]+>", f"{first['References'] or ''} {first['In-Reply-To'] or ''}")
+    root = quoted((ids or [str(first["Message-ID"] or "")])[0].strip())
+    if root == '""':
+        raise Problem("this mail has no Message-ID, so its thread cannot be found")
+    wanted = f"OR HEADER Message-ID {root} OR HEADER References {root} HEADER In-Reply-To {root}"
+    mails: dict[str, EmailMessage] = {}
+    with inbox("") as server:
+        sent = options.sent or sent_folder(server)
+        for folder in dict.fromkeys(filter(None, (options.folder, sent))):
+            done(server.select(folder_name(folder), readonly=True), f"the folder {folder!r}")
+            numbers = done(server.uid("SEARCH", wanted), "the search")[0]
+            uids = numbers.split() if isinstance(numbers, bytes) else []
+            for uid, _, data in fetched(server, uids, "(UID BODY.PEEK[])"):
+                mail = email.message_from_bytes(data, policy=email.policy.default)
+                assert isinstance(mail, EmailMessage)
+                mails.setdefault(str(mail["Message-ID"] or f"{folder} {uid}"), mail)
+    for mail in sorted(mails.values(), key=lambda mail: stamp_of(mail["Date"])):
+        rows = [row for row in text_of(mail).splitlines() if not row.startswith(">")]
+        text = re.sub(r"\n{3,}", "\n\n", "\n".join(rows)).strip()
+        print(f"--- {stamp_of(mail['Date'])}  {mail['From']}  |  {mail['Subject']}\n{text}\n")
+    print(f"{len(mails)} mails", file=sys.stderr)
+    return 0 if mails else 1
+
+
 def kept(folder: Path, name: str, data: bytes) -> Path:
     """The file that now holds an attachment; one with other content is left alone."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -315,7 +359,31 @@ def send(options: argparse.Namespace) -> int:
     for address, reason in refused.items():
         print(f"refused: {address}: {reason}", file=sys.stderr)
     print(f"sent, {mail['Message-ID']}")
+    try:
+        print(copied(mail, options.sent))
+    except (Problem, OSError, imaplib.IMAP4.error) as error:
+        print(f"the mail was sent, but no copy was kept: {error}", file=sys.stderr)
     return 2 if refused else 0
+
+
+def copied(mail: EmailMessage, folder: str) -> str:
+    """Keep a copy of a sent mail by IMAP APPEND, unless the provider has done it."""
+    if folder == "none":
+        return "no copy was kept"
+    with inbox("") as server:
+        if "X-GM-EXT-1" in server.capabilities:
+            return "Gmail keeps the copy"
+        folder = folder or sent_folder(server)
+        if not folder:
+            raise Problem("no folder is marked as Sent; name one with --sent (see: folders)")
+        done(server.select(folder_name(folder), readonly=True), f"the folder {folder!r}")
+        same = server.uid("SEARCH", f"HEADER Message-ID {quoted(str(mail['Message-ID']))}")
+        if done(same, "the search")[0]:
+            return f"the provider kept a copy in {folder}"
+        stamp = imaplib.Time2Internaldate(time.time())
+        answer = server.append(folder_name(folder), "(\\Seen)", stamp, mail.as_bytes())
+        done(answer, f"the folder {folder!r} (see: folders)")
+    return f"a copy is in {folder}"
 
 
 def arguments() -> argparse.Namespace:
@@ -337,6 +405,10 @@ def arguments() -> argparse.Namespace:
     it.set_defaults(run=read)
     it.add_argument("uid", type=int, help="the number that list shows")
     it.add_argument("--save", type=Path, metavar="FOLDER", help="keep attachments there")
+    it = actions.add_parser("thread", help="the conversation of a mail, oldest first")
+    it.set_defaults(run=thread)
+    it.add_argument("uid", type=int, help="the number that list shows")
+    it.add_argument("--sent", default="", help="the folder of sent mails (found by itself)")
     for name, run, text in (("draft", draft, "keep a draft"), ("send", send, "send a mail")):
         it = actions.add_parser(name, help=text)
         it.set_defaults(run=run)
@@ -350,6 +422,7 @@ def arguments() -> argparse.Namespace:
             it.add_argument("--drafts", default="Drafts", help="the folder of drafts")
         else:
             it.add_argument("--yes", action="store_true", help="really send")
+            it.add_argument("--sent", default="", help="the folder for the copy, or none")
     return parser.parse_args()
 
 
