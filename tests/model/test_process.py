@@ -27,7 +27,7 @@ from tests.model.conftest import Silent
 
 pytestmark = [pytest.mark.model, pytest.mark.internet]
 
-LONG = System("You answer with one word. " + "The sky is blue and the grass is green. " * 20)
+LONG = System("You answer with one word. " + "The sky is blue and the grass is green. " * 30)
 
 
 async def start(model: Path, cache: Path) -> ModelProcess:
@@ -73,7 +73,7 @@ async def test_the_prompt_is_remembered_between_turns_and_between_processes(weig
 
 async def test_a_prompt_with_other_examples_is_saved_again(weights_file: Path, tmp_path: Path):
     old, new = (
-        (System("Be brief."), User.say(f"{text} " * 60)) for text in ("blue sky", "green grass")
+        (System("Be brief."), User.say(f"{text} " * 120)) for text in ("blue sky", "green grass")
     )
     hits = []
     async with httpx2.AsyncClient() as client:
@@ -84,6 +84,18 @@ async def test_a_prompt_with_other_examples_is_saved_again(weights_file: Path, t
             hits.append(usage.hits)
     assert max(hits[:2]) < 0.5
     assert hits[2] > 0.9
+
+
+async def test_a_short_prompt_is_neither_saved_nor_replaces_a_saved_one(
+    weights_file: Path, tmp_path: Path
+):
+    async with httpx2.AsyncClient() as client:
+        process = await start(weights_file, tmp_path)
+        await ask(process, client, tmp_path)
+        (saved,) = tmp_path.glob("prefix-*.bin")
+        await ask(process, client, tmp_path, (System("Be brief."), User.say("Say yes.")))
+        await process.close()
+    assert [*tmp_path.glob("prefix-*.bin")] == [saved]
 
 
 async def test_a_damaged_saved_prompt_is_passed_over(weights_file: Path, tmp_path: Path):

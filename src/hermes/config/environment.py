@@ -93,6 +93,10 @@ PLAIN = frozenset(
 """Names that contain a marker but hold a path, a name or a number. Without the first ones `git
 push`, `git commit` and graphical programs do not work in child processes."""
 
+SHORTEST_SECRET = 6
+"""Shorter values are not redacted: they occur in harmless words, so that answers, logs and tool
+results would become unreadable."""
+
 _SETTINGS = late_pattern(r"(^|_)(api_key|key|token|secret|password|passwd|credential)$")
 _NOT_SECRET = frozenset({"record_key", "ssh_key"})
 _BLOCKS = frozenset({"env", "headers"})
@@ -113,6 +117,12 @@ def is_secret_setting(parts: Parts) -> bool:
     # A key in capitals is a variable, as in `skills.config` or `env`.
     is_variable = parts[-1].isupper() and is_secret_variable(parts[-1])
     return in_block or is_variable or bool(_SETTINGS.search(last))
+
+
+def is_short_secret(parts: Parts, value: str) -> bool:
+    """Return whether a setting or variable is a secret that is too short to be redacted."""
+    is_short = 0 < len(value) < SHORTEST_SECRET and not is_reference(value)
+    return is_short and is_secret_setting((*parts[:-1], parts[-1].lower()))
 
 
 def mask(value: str) -> str:

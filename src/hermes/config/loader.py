@@ -12,6 +12,7 @@ import msgspec
 from hermes.config import environment, policy
 from hermes.config.document import YamlDocument, read_document
 from hermes.config.environment import (
+    SHORTEST_SECRET,
     Parts,
     bindings,
     describe_unset,
@@ -19,6 +20,7 @@ from hermes.config.environment import (
     is_reference,
     is_secret_setting,
     is_secret_variable,
+    is_short_secret,
     parse_dotenv,
     read_dotenv_text,
     unset_in,
@@ -253,8 +255,6 @@ def _holder(data: MutableMapping[str, Any], key: Parts) -> MutableMapping[str, A
 
 Kind = Literal["cli", "confirmed", "config", "dotenv", "env", "default"]
 
-SHORTEST_SECRET = 6  #: Shorter values are not redacted: they occur in harmless words.
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 CONFIRMED = f"the confirmed policy; {policy.NEXT_STEP} accepts the weaker value"
@@ -385,14 +385,20 @@ class Loaded:
         named = {**environment.variables(), **self.saved}
         values = {value for name, value in named.items() if is_secret_variable(name)}
         values |= {value for name, value in self.saved.items() if not is_known_variable(name)}
-        values |= _secret_settings(msgspec.to_builtins(self.settings), ())
-        values |= _secret_settings(self.raw, ())  # also blocks that are not converted
+        values |= {value for _, value in _secret_settings(msgspec.to_builtins(self.settings))}
+        # Also blocks that are not converted.
+        values |= {value for _, value in _secret_settings(self.raw)}
         return frozenset(
             value
             for value in values
             if len(value) >= SHORTEST_SECRET
             and not is_reference(value)  # a `${NAME}` is not secret
         )
+
+    def short_secrets(self) -> tuple[str, ...]:
+        """Return the names of the secrets in config.yaml that are too short to be redacted."""
+        found = _secret_settings(self.raw)
+        return tuple(".".join(parts) for parts, value in found if is_short_secret(parts, value))
 
 
 @cache
@@ -637,9 +643,12 @@ def _left_unset(sources: Sources) -> list[Problem]:
     ]
 
 
-def _secret_settings(value: Any, parts: Parts) -> set[str]:
+def _secret_settings(value: Any, parts: Parts = ()) -> Iterator[tuple[Parts, str]]:
     if isinstance(value, Mapping):
-        return set().union(*(_secret_settings(held, (*parts, key)) for key, held in value.items()))
-    if isinstance(value, list | tuple):
-        return set().union(*(_secret_settings(held, parts) for held in value))
-    return {value} if isinstance(value, str) and parts and is_secret_setting(parts) else set()
+        for key, held in value.items():
+            yield from _secret_settings(held, (*parts, key))
+    elif isinstance(value, list | tuple):
+        for held in value:
+            yield from _secret_settings(held, parts)
+    elif isinstance(value, str) and parts and is_secret_setting(parts):
+        yield parts, value

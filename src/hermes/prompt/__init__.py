@@ -4,8 +4,10 @@
 """
 
 from hermes.prompt.assembly import (
+    DEFAULT_AGENT_IDENTITY,
     LAYERS,
     SKILL_TOOLS,
+    SOUL,
     NudgeOptions,
     Prompt,
     PromptInputs,
@@ -16,8 +18,10 @@ from hermes.prompt.assembly import (
 from hermes.prompt.context_files import LocalFileTree, SubfolderHints, paths_in_arguments
 
 __all__ = [
+    "DEFAULT_AGENT_IDENTITY",
     "LAYERS",
     "SKILL_TOOLS",
+    "SOUL",
     "LocalFileTree",
     "NudgeOptions",
     "Prompt",

@@ -204,7 +204,7 @@ class PromptInputs(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     provider: str
     platform: str = "cli"
-    session_id: str
+    session_id: str  #: "" leaves out the id and the time of the session.
     now: datetime  #: When the session began, in the user's time zone.
     working_folder: str = ""
     place: str = "local"  #: `terminal.backend`: where commands run and files are.
@@ -256,11 +256,11 @@ def _session(inputs: PromptInputs) -> str:
     """Return the facts about the session, among them the model: some endpoints report another."""
     where = PLACES.get(inputs.place, inputs.place_description)
     named = f"{inputs.model} ({inputs.provider})" if inputs.provider else inputs.model
+    began = f"Session began: {inputs.now:%A, %Y-%m-%d %H:%M %Z}"
     facts = (
-        f"Working folder: {inputs.working_folder}",
+        *([f"Working folder: {inputs.working_folder}"] if inputs.working_folder else []),
         *([f"Commands and files are in {where}"] if where else []),
-        f"Session began: {inputs.now:%A, %Y-%m-%d %H:%M %Z}".rstrip(),
-        f"Session: {inputs.session_id}",
+        *([began.rstrip(), f"Session: {inputs.session_id}"] if inputs.session_id else []),
         *([f"Model: {named}"] if inputs.model else []),
     )
     return "\n".join(map(_printable, map(clean, facts)))

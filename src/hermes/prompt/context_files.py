@@ -162,12 +162,10 @@ class ContextFile(NamedTuple):
 def project_context(tree: FileTree, folder: str, redact: Redact = str, *, soul: str = "") -> str:
     """Return the vetted context files for work in `folder` under one heading, or "".
 
-    `soul` is the vetted text of SOUL.md if it is to follow them.
+    `soul` is the vetted text of SOUL.md if it is to follow them; it has no heading.
     """
     sections = list(_sections(find_context_files(tree, folder), redact))
-    if soul:
-        sections.append(f"## SOUL.md\n\n{soul}")
-    return "\n\n".join([HEADING, *sections]) if sections else ""
+    return "\n\n".join(filter(None, [HEADING if sections else "", *sections, soul]))
 
 
 def _sections(files: list[ContextFile], redact: Redact) -> Iterator[str]:

@@ -201,6 +201,9 @@ class Resolver:
         owner = (endpoint.id == CUSTOM and endpoint_of_host(base_url)) or endpoint
         credentials = self._credentials(endpoint, owner, choice, base_url)
         endpoint = _with_api_of_address(endpoint, owner, base_url)
+        provider = settings.providers.get(endpoint.id)
+        if provider is not None and provider.transport and base_url == self._own_address(endpoint):
+            endpoint = msgspec.structs.replace(endpoint, api_mode=provider.transport)
         model = choice.model or endpoint.default_model
         if not model and endpoint.id != LOCAL:
             raise ConfigError(
@@ -239,6 +242,8 @@ class Resolver:
             return ""
         if choice.base_url:
             return check_base_url(choice.base_url, choice.base_url_source)
+        if own := self._own_address(endpoint):
+            return own
         for variable in endpoint.base_url_vars:
             if url := self._keys.variable(variable):
                 return check_base_url(url, variable)
@@ -251,6 +256,12 @@ class Resolver:
             return check_base_url(endpoint.base_url, f"custom_providers {endpoint.label}")
         return endpoint.base_url
 
+    def _own_address(self, endpoint: Endpoint) -> str:
+        """Return the address of `providers.NAME.api`, or ""."""
+        provider = self._settings.providers.get(endpoint.id)
+        api = provider.api if provider else ""
+        return check_base_url(api, f"providers.{endpoint.id}.api") if api else ""
+
     def _credentials(
         self, endpoint: Endpoint, owner: Endpoint, choice: ModelChoice, base_url: str
     ) -> tuple[Credential, ...]:
@@ -259,6 +270,11 @@ class Resolver:
             return (_explicit_credential(choice.api_key, "given with the choice", elsewhere),)
         if choice.key_env:
             return self._named_key(choice.key_env, base_url)
+        own, provider = self._own_address(endpoint), self._settings.providers.get(endpoint.id)
+        is_own = base_url == own if own else may_receive_key(endpoint, base_url)
+        if provider is not None and provider.api_key and is_own:
+            source = f"providers.{endpoint.id}.api_key"
+            return (_explicit_credential(provider.api_key, source, own),)
         if custom := find_custom_provider(self._settings, endpoint.id):
             if custom.api_key:
                 return (

@@ -36,6 +36,7 @@ from hermes.security.danger.context import ShellContext
 from hermes.security.danger.inline import ONCE_ONLY, CodeEffects, code_findings
 from hermes.security.danger.system import is_loss, lost_by
 from hermes.security.paths import PathGuard, is_below
+from hermes.security.read_only import edits_workspace
 from hermes.security.shell.model import (
     GIVEN,
     UNKNOWN,
@@ -61,6 +62,7 @@ class ShellState(msgspec.Struct, frozen=True):
 class Examination(msgspec.Struct, frozen=True):
     concerns: tuple[Concern, ...]  #: Refusals first.
     programs: tuple[str, ...]  #: The programs that would be started, in order, each once.
+    edits: bool = False  #: Whether it changes files of the workspace, as far as its words show.
 
 
 def examine(
@@ -90,7 +92,8 @@ def examine(
         )
         found.setdefault((kind, refused), concern)
     concerns = sorted(found.values(), key=lambda concern: not concern.refused)
-    return Examination(tuple(concerns), tuple(dict.fromkeys(analysis.programs)))
+    programs = tuple(dict.fromkeys(analysis.programs))
+    return Examination(tuple(concerns), programs, analysis.edits)
 
 
 def shell_after(command: str, guard: PathGuard, before: ShellState) -> ShellState:
@@ -137,6 +140,7 @@ class CommandAnalysis:
         self._command, self._context = command, context
         self._scripts = self._codes = 0
         self.programs: list[str] = []
+        self.edits = False
 
     def findings(self) -> Iterator[tuple[str, str, bool]]:
         """Yield class, reason and whether it is refused."""
@@ -174,6 +178,7 @@ class CommandAnalysis:
     def _check_invocation(self, invocation: Invocation) -> Iterator[tuple[str, str, bool]]:
         if invocation.name and not self._codes:
             self.programs.append(invocation.name)
+        self.edits = self.edits or edits_workspace(invocation, self._context)
         for rule in rules_for(invocation):
             if rule.matches(invocation, self._context):
                 yield rule.kind, rule.reason, rule.refused

@@ -1,4 +1,4 @@
-"""Whether a command line only reads, so that nothing in the folder is changed.
+"""Whether a command line only reads, or changes files of the workspace.
 
 A checkpoint is taken before every other command: a wrong yes loses an undo, a wrong no costs some
 time. Anything not known to be harmless counts as a change.
@@ -7,7 +7,15 @@ time. Anything not known to be harmless counts as a change.
 import re
 from itertools import pairwise
 
-from hermes.security.danger.context import has_option, operands
+from hermes.security.danger.context import (
+    WRITES_ALL,
+    WRITES_LAST,
+    ShellContext,
+    filled_folders,
+    has_option,
+    operands,
+    written_paths,
+)
 from hermes.security.danger.system import subcommand
 from hermes.security.shell.model import UNKNOWN, CommandTooComplex, Invocation
 from hermes.security.shell.wrappers import unfold_command
@@ -61,6 +69,23 @@ def is_read_only(command: str) -> bool:
     if parsed.broken or parsed.bomb or not parsed.invocations:
         return False
     return all(map(reads_only, parsed.invocations))
+
+
+def edits_workspace(invocation: Invocation, context: ShellContext) -> bool:
+    """Return whether a program writes, moves or deletes files of the workspace.
+
+    Only what the command line shows counts: a build or a script may change files as well. An
+    unknown path counts as one of the workspace.
+    """
+    if reads_only(invocation):
+        return False
+    listed = "xargs" in invocation.via and invocation.name in WRITES_ALL | WRITES_LAST
+    reals = (
+        context.real(path, invocation)
+        for path in (*written_paths(invocation), *filled_folders(invocation))
+        if path not in ("-", *_SAFE_TARGETS)
+    )
+    return listed or any(not real or context.is_in_workspace(real) for real in reals)
 
 
 def reads_only(invocation: Invocation) -> bool:

@@ -13,6 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from hermes.config.environment import SHORTEST_SECRET
 from hermes.util.lazy import late_pattern
 
 # The shapes of secrets, as data.
@@ -241,7 +242,6 @@ SECRET_SHAPES = (
 )
 
 
-MIN_LENGTH = 6  #: Shorter values would match everywhere.
 MIN_LENGTH_ANYWHERE = 8  #: Shorter values match only as a whole word.
 
 
@@ -264,7 +264,7 @@ class Redactor:
         known = dict(self._known) | {
             spelling: value
             for value in values
-            if len(value) >= MIN_LENGTH and value not in REDACTION_MARK
+            if len(value) >= SHORTEST_SECRET and value not in REDACTION_MARK
             for spelling in (_spellings(value) if len(value) >= MIN_LENGTH_ANYWHERE else (value,))
         }
         # Longest first, because one secret may be the beginning of another.

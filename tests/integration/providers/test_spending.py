@@ -58,10 +58,12 @@ async def test_a_cap_of_a_turn_counts_anew_in_the_next(home, ask):
     assert [e.exit_reason for e in events if isinstance(e, TurnFinished)] == ["answered"] * 2
 
 
-async def test_the_money_of_a_turn_is_that_of_its_subagents_too(home, ask):
-    task = ToolCall("c1", "delegate_task", '{"goal":"look around"}')
+@pytest.mark.parametrize("cap", ["turn_usd", "session_usd"])
+@pytest.mark.parametrize("more", ["", ',"background":true'])
+async def test_caps_on_money_hold_for_subagents_too(home, ask, cap, more):
+    task = ToolCall("c1", "delegate_task", f'{{"goal":"look around"{more}}}')
     with ModelServer([Step((task,), usage=DEAR)]) as server:
-        end = (await ask(home(**priced(server, turn_usd=0.031))))[-1]
+        end = (await ask(home(**priced(server, **{cap: 0.031}))))[-1]
         assert len(server.calls) == 1
     assert end.exit_reason == "budget_spent"
 

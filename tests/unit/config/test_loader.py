@@ -301,3 +301,34 @@ def test_a_time_zone_that_does_not_exist_is_an_error(write: Write) -> None:
             load(write(f"timezone: {zone}\n"))
     for zone in ("Europe/Berlin", "UTC", '""'):
         assert load(write(f"timezone: {zone}\n")).settings.timezone == zone.strip('"')
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "key", "value"),
+    [
+        ("cron: {script_timeout_seconds: 5}", "HERMES_CRON_SCRIPT_TIMEOUT=9",
+         "cron.script_timeout_seconds", 5),
+        ("", "HERMES_CRON_SCRIPT_TIMEOUT=9", "cron.script_timeout_seconds", 9),
+        ("approvals: {mode: ask}", "", "approvals.mode", "manual"),
+        ("approvals: {mode: yolo}", "", "approvals.mode", "off"),
+        ("approvals: {mode: off}", "", "approvals.mode", "off"),
+        ("", "HERMES_YOLO_MODE=1", "approvals.mode", "off"),
+        ("approvals: {mode: manual}", "HERMES_YOLO_MODE=1", "approvals.mode", "manual"),
+        ("personalities: {x: y}", "", "agent.personalities", {"x": "y"}),
+        ("max_turns: 5", "", "agent.max_turns", 5),
+        ("", "", "thread_sessions_per_user", False),
+        ("", "", "checkpoints.enabled", True),
+        ("", "", "display.streaming", True),
+        ("", "", "streaming.enabled", False),
+        ("bedrock: {guardrail: {id: a}}", "", "bedrock.guardrail.guardrail_identifier", "a"),
+        ("", "TERMINAL_DOCKER_VOLUMES=/a:/b,/c:/d", "terminal.docker_volumes", ("/a:/b", "/c:/d")),
+        ("", 'TERMINAL_DOCKER_VOLUMES=["/a:/b"]', "terminal.docker_volumes", ("/a:/b",)),
+        ("", "", "telegram.reactions", False),
+        ("", "TELEGRAM_REACTIONS=true", "telegram.reactions", True),
+    ],
+)  # fmt: skip
+def test_contradictions_are_resolved_as_decision_002_says(write, text, env, key, value) -> None:
+    found: Any = load(write(f"{text}\n", f"{env}\n")).complete().settings
+    for name in key.split("."):
+        found = getattr(found, name)
+    assert found == value

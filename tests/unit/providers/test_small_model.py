@@ -170,6 +170,21 @@ def test_similar_examples_of_tools_that_are_not_offered_are_left_out():
     assert similar_examples("Set the port in a.ini to 80", (READ,), SMALL) == ()
 
 
+@table_test
+def test_a_text_that_needs_no_tool_is_asked_for_with_a_short_prompt(question: str, is_short: bool):
+    request = ModelRequest((System("…"), User.say(question)), tools=TOOLS)
+    small = SmallModel(ScriptedModel(())).small_request(request)
+    shown = texts(small.messages)
+    assert ("terminal" not in shown[0]) is is_short
+    assert (len(small.reply_schema["oneOf"]) == 1) is is_short
+
+
+def test_a_later_request_for_a_text_keeps_the_prompt_that_is_already_processed():
+    talk = (User.say("hi"), Assistant((Text("Hello."),)), User.say("Write a haiku about rain"))
+    small = SmallModel(ScriptedModel(())).small_request(ModelRequest(talk, tools=TOOLS))
+    assert "terminal" in texts(small.messages)[0]
+
+
 def test_there_are_examples_of_several_steps_with_an_error_and_with_an_edit():
     steps = [[step.tool for step in example.steps] for example in SMALL.library]
     assert ["search_files", "patch"] in steps

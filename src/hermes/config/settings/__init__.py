@@ -94,6 +94,10 @@ class ProviderModel(ModelOverrides, frozen=True):
 
 
 class ProviderSettings(Section, frozen=True):
+    api: str = ""  #: Address to use in place of the provider's own.
+    api_key: str = ""  #: The key for that address, best written as `${NAME}`.
+    transport: Literal["", ApiMode] = ""  #: How the address is spoken to, if not as the provider.
+    discover_models: bool = True  #: Ask the address which models it has.
     request_timeout_seconds: Seconds | None = None
     """Longest time for one request; unset is timeouts.request_seconds (Anthropic: 900)."""
     stale_timeout_seconds: Seconds | None = None
@@ -176,6 +180,11 @@ class CompressionTaskSettings(AuxiliaryTask, frozen=True):
 
 class SessionSearchTask(AuxiliaryTask, frozen=True):
     max_concurrency: Positive = 3  #: How many sessions are summarised at the same time.
+    suggest_words: bool = True  #: Ask for other words when a search in sessions finds little.
+
+
+class TitleTask(AuxiliaryTask, frozen=True):
+    enabled: bool = True  #: False leaves conversations without a title, as sessions.auto_title.
 
 
 class AuxiliarySettings(Section, frozen=True):
@@ -186,7 +195,7 @@ class AuxiliarySettings(Section, frozen=True):
     session_search: SessionSearchTask = SessionSearchTask()
     skills_hub: AuxiliaryTask = AuxiliaryTask()
     mcp: AuxiliaryTask = AuxiliaryTask()
-    title_generation: AuxiliaryTask = AuxiliaryTask()
+    title_generation: TitleTask = TitleTask()
     memory_flush: AuxiliaryTask = AuxiliaryTask()
 
 
@@ -211,8 +220,8 @@ class AgentSettings(Section, frozen=True):
 class CompressionSettings(Section, frozen=True):
     enabled: bool = True  #: Sum up old messages when the context fills.
     threshold: Ratio = 0.50  #: Part of the context window that may be used before that happens.
-    target_ratio: Ratio = 0.20
-    """Part of the threshold kept word for word at the end, 0.10 to 0.80."""
+    target_ratio: Annotated[float, msgspec.Meta(ge=0.10, le=0.80)] = 0.20
+    """Part of the threshold kept word for word at the end."""
     protect_last_n: Positive = 20  #: Newest messages that are never summed up.
 
 
@@ -222,6 +231,8 @@ class PromptCachingSettings(Section, frozen=True):
 
 class ContextSettings(Section, frozen=True):
     engine: str = "compressor"  #: Name of the context engine.
+    timeout: Seconds = 300
+    """Longest compaction by the context engine of a plugin; 0 is no limit."""
 
 
 class DelegationSettings(Section, frozen=True):
@@ -487,7 +498,7 @@ class SkillSettings(Section, frozen=True):
     """Replace `${HERMES_SKILL_DIR}` and `${HERMES_SESSION_ID}` in skills."""
     creation_nudge_interval: Count = 15
     """Tool calls between reminders to save a workflow as a skill; 0 never reminds."""
-    index_chars: Positive = 3000
+    index_chars: Positive = 2800
     """Size limit of the list of skills in the prompt; the agent finds the others by searching."""
     review: Literal["auto", "ask", "off"] = "auto"
     """What becomes of skills the agent learns: `auto` keeps them at once, each change as a commit
@@ -499,6 +510,7 @@ class PluginSettings(Section, frozen=True):
     enabled: tuple[str, ...] = ()  #: Plugins that are loaded.
     disabled: tuple[str, ...] = ()  #: Plugins that are never loaded; wins over `enabled`.
     hook_timeout: Seconds = 10  #: Longest run of one hook of a plugin.
+    tool_timeout: Seconds = 300  #: Longest call of a tool of a plugin; 0 is no limit.
     project: bool = False  #: Load plugins from the project's .hermes/plugins too.
 
 
@@ -541,8 +553,30 @@ class McpServer(Section, frozen=True):
     connect_timeout: Seconds = 60  #: Longest time to connect.
     idle_timeout: Seconds = 600
     """A program without calls for this time is stopped, and started again when it is needed."""
+    roots: tuple[str, ...] = ()
+    """Folders announced to the server as its roots; `cwd` is the working folder. Some servers then
+    use these instead of the folders in `args`."""
     tools: McpTools = McpTools()
     sampling: McpSampling = McpSampling()
+
+
+class AcpSettings(Section, frozen=True):
+    terminal: Literal["agent", "editor"] = "agent"
+    """Where commands run for an editor that offers terminals: `agent` keeps them in the terminal
+    backend of Hermes, with its protection; `editor` shows them in the editor's own terminals,
+    with the variables and rights of the editor."""
+
+
+class McpServeSettings(Section, frozen=True):
+    token: str = ""
+    """Token that clients of `hermes mcp serve --http` send. Write it as ${NAME} of a variable in
+    .env. Empty: the variable MCP_SERVER_TOKEN, which is made when it is missing."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Names by which clients reach the HTTP server, other than the address it listens on."""
+    allowed_origins: tuple[str, ...] = ()
+    """Web pages that may use the HTTP server, such as https://tools.example.com."""
+    read_only: bool = False
+    """Clients can read conversations and approvals, but neither send messages nor answer."""
 
 
 class QuickCommand(Section, frozen=True):
@@ -657,6 +691,8 @@ class Settings(Section, frozen=True):
     prompt_caching: PromptCachingSettings = PromptCachingSettings()
     context: ContextSettings = ContextSettings()
     delegation: DelegationSettings = DelegationSettings()
+    acp: AcpSettings = AcpSettings()
+    mcp_server: McpServeSettings = McpServeSettings()
     clarify: ClarifySettings = ClarifySettings()
     code_execution: CodeExecutionSettings = CodeExecutionSettings()
     approvals: ApprovalSettings = ApprovalSettings()

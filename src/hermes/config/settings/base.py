@@ -16,6 +16,7 @@ OffOr = Literal["off"] | str
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
+LeaseSeconds = Annotated[float, msgspec.Meta(ge=3, le=300)]
 Ratio = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Hour = Annotated[int, msgspec.Meta(ge=0, le=23)]

@@ -6,6 +6,7 @@ from hermes.config.settings.base import (
     ChatTerminalName,
     Count,
     Dollars,
+    LeaseSeconds,
     PlatformBehaviour,
     PlatformConnectionSettings,
     Port,
@@ -107,6 +108,12 @@ class GatewaySettings(Section, frozen=True):
     live_agents: Positive = 64  #: Conversations kept ready in memory.
     drain_seconds: Seconds = 30
     """Seconds that running turns get to end when the gateway stops; the rest goes on later."""
+    lease_seconds: LeaseSeconds = 5
+    """With a shared store: seconds without a sign of life after which another gateway takes over
+    the work of this one. Three times in this period it tells the store that it is alive."""
+    min_free_mb: Count = 100
+    """Free disk space of the home in megabytes below which the gateway reports that it is not
+    ready; 0 checks nothing."""
     stuck_minutes: Positive = 30  #: Minutes without any sign of life after which a turn is stopped.
     media_max_bytes: Positive = 20_000_000  #: Largest file taken from a chat.
     media_keep_days: Positive = 7  #: Days that files from chats are kept.

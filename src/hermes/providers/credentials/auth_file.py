@@ -22,6 +22,7 @@ import msgspec
 from hermes.config.home import change_lock, tilde, unusable
 from hermes.config.own_files import record_change
 from hermes.core.errors import ConfigError
+from hermes.providers.endpoints import variable_name
 from hermes.util import files
 from hermes.util.http import parse_http_url
 
@@ -153,6 +154,11 @@ class KeyEntry(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Entry({self.id!r}, source={self.source!r})"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that the credential came from; "" for any other."""
+        return variable_name(self.id) or variable_name(self.source)
 
 
 _DEFAULTS = msgspec.to_builtins(KeyEntry(""))

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
@@ -22,6 +22,7 @@ from hermes.core.errors import (
 )
 from hermes.core.ports import Clock
 from hermes.providers.credentials.auth_file import (
+    POOL,
     AuthData,
     AuthFile,
     KeyEntry,
@@ -40,7 +41,6 @@ from hermes.providers.endpoints import (
     Endpoint,
     LoginSpec,
     may_receive_key,
-    variable_name,
 )
 from hermes.providers.failures import refused as refusal_of
 from hermes.providers.failures import unreachable
@@ -227,8 +227,8 @@ class PoolState:
                 put_entry(data, self._provider, rested)
 
         def is_gone(entry: KeyEntry) -> bool:
-            if variable := variable_name(entry.id):
-                return not entry.secret and not self._is_set(variable)
+            if entry.variable:
+                return not self._is_set(entry.variable)
             return entry.id == GIVEN and entry.id not in pending and entry.resting_until <= now
 
         remove_entries(data, self._provider, is_gone)
@@ -287,6 +287,14 @@ METADATA = {
     "pluginType": "GEMINI",
 }
 MAX_REASON = 300
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """What is left of a limit of Code Assist."""
+
+    model: str
+    left: float  #: Between 0 and 1.
+    resets: str  #: ISO timestamp.
 
 
 class TokenExchange:
@@ -367,6 +375,25 @@ class TokenExchange:
         self._projects[credential.id] = (token, found)
         return found
 
+    async def quota(self, endpoint: Endpoint, credential: Credential) -> tuple[Quota, ...]:
+        """Return what Code Assist leaves to this login, by model. Raises a `ProviderError`."""
+        project = parse_qs(urlsplit(credential.base_url).query).get("project", [""])[0]
+        url, token = f"{endpoint.base_url}:retrieveUserQuota", credential.secret
+        response = await self._request(
+            endpoint, "POST", url, f"Bearer {token}", {"project": project}
+        )
+        if response.status >= 300:
+            raise refusal_of(
+                endpoint.id, response.status, response.headers, response.body, secret=token
+            )
+        buckets = response.json_object().get("buckets")
+        return tuple(
+            Quota(str(each.get("modelId") or ""), float(share), str(each.get("resetTime") or ""))
+            for each in (buckets if isinstance(buckets, list) else ())
+            if isinstance(each, dict)
+            and isinstance(share := each.get("remainingFraction"), int | float)
+        )
+
     async def _request(
         self, endpoint: Endpoint, method: str, url: str, authorization: str, body: Any = None
     ) -> HttpResponse:
@@ -445,6 +472,10 @@ class CredentialPool:
                 failure = error
                 skipped.add(chosen.credential.id)
         raise failure or self._exhausted()
+
+    async def quota(self) -> tuple[Quota, ...]:
+        """Return what the provider leaves to the login; only Code Assist reports it."""
+        return await self._exchange().quota(self._endpoint, await self.take())
 
     async def renew(self, credential: Credential) -> Credential | None:
         """After a 401, return the credential with another token; None when there is none."""
@@ -562,7 +593,25 @@ class Keyring:
 
         A token may have expired or need an exchange; `pool(...).take()` returns what to send.
         """
+        self._remove_vanished()
         return self._sources.credentials(endpoint)
+
+    def _remove_vanished(self) -> None:
+        """Remove stored credentials whose environment variable does not exist any more."""
+
+        def is_gone(entry: KeyEntry) -> bool:
+            return bool(entry.variable) and not self.variable(entry.variable)
+
+        held = self._store.read()
+        providers = [*held.get(POOL, {})]
+        if not any(is_gone(each) for name in providers for each in entries_of(held, name).values()):
+            return
+        try:
+            with self._store.change() as data:
+                for name in providers:
+                    remove_entries(data, name, is_gone)
+        except ConfigError as error:
+            log.warning("credentials of unset variables stay in auth.json: %s", error)
 
     def pool(self, endpoint: Endpoint, credentials: Sequence[Credential]) -> CredentialPool:
         return CredentialPool(

@@ -124,7 +124,7 @@ class CredentialSources:
 
     def from_user(self, endpoint: Endpoint) -> Iterator[Credential]:
         for entry in entries_of(self._store.read(), endpoint.id).values():
-            if entry.secret:
+            if entry.secret and not entry.variable:
                 is_token = entry.secret.startswith(ANTHROPIC_TOKEN_START)
                 yield Credential(
                     id=entry.id,

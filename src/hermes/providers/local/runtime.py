@@ -132,14 +132,15 @@ def thread_count(wanted: int) -> int:
 # The processed start of the prompt, stored on disk: processing it again takes seconds.
 
 REQUEST_SECONDS = 10.0
+MIN_SAVED_TOKENS = 200  #: A shorter prompt is processed in about a second.
 
 
 class PromptPrefixCache(ModelWrapper):
     """A `Model` in front of the model process that stores and restores the prompt prefix.
 
-    Before the first call it restores what an earlier run saved for the same system prompt. If
-    that is missing or covers less than half of the prompt, it saves after the first reply. A
-    failure is ignored: the prompt is processed again.
+    Before the first call with a system prompt it restores what an earlier run saved for it. If
+    that is missing or covers less than half of the prompt, it saves after the reply, unless the
+    prompt is short. A failure is ignored: the prompt is processed again.
     """
 
     def __init__(
@@ -147,16 +148,16 @@ class PromptPrefixCache(ModelWrapper):
     ) -> None:
         super().__init__(inner)
         self._process, self._client, self._folder = process, client, folder
-        self._called = False
+        self._latest = ""  #: File of the latest system prompt, which the process has in memory.
 
     async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
-        first, self._called = not self._called, True
         file = prefix_file_name(request)
+        first, self._latest = file != self._latest, file
         restored = first and await self._slot_action("restore", file)
         reply = await self._inner.call(request, emit)
         # A saved prefix of other examples matches the system prompt only.
         is_useful = restored and 2 * reply.usage.cache_read > reply.usage.prompt
-        if first and not is_useful:
+        if first and not is_useful and reply.usage.prompt >= MIN_SAVED_TOKENS:
             # Older prefixes change with the version of Hermes and its tools.
             for old in self._folder.glob("prefix-*.bin"):
                 old.unlink(missing_ok=True)

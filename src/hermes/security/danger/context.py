@@ -232,12 +232,18 @@ class ShellContext:
         """A file of the user outside the workspace, and not a temporary one."""
         return bool(real) and not within(real, self._inside) and not NOT_SYSTEM.match(real)
 
+    def is_in_workspace(self, real: str) -> bool:
+        return within(real, self._roots)
+
+    @cached_property
+    def _roots(self) -> tuple[str, ...]:
+        resolve = self.guard.resolve
+        return tuple(resolve(str(root), "/") for root in (*self.guard.workspace, self.folder))
+
     @cached_property
     def _inside(self) -> tuple[str, ...]:
-        resolve = self.guard.resolve
-        roots = [resolve(str(root), "/") for root in (*self.guard.workspace, self.folder)]
-        caches = (f"{resolve(self.home, '/').rstrip('/')}/.cache",)
-        return (*roots, "/tmp", "/var/tmp", "/private/tmp", "/dev", *caches)
+        caches = f"{self.guard.resolve(self.home, '/').rstrip('/')}/.cache"
+        return (*self._roots, "/tmp", "/var/tmp", "/private/tmp", "/dev", caches)
 
     def own_part(self, real: str) -> str | None:
         """Return the path below a Hermes home, "" for the home itself; None if it is elsewhere."""

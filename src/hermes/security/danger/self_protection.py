@@ -30,7 +30,7 @@ POLICY_COMMANDS = re.compile(
     rf"config (set|unset|add|remove) \S*?\b{POLICY}|pairing (approve|revoke|clear)"
     r"|approvals (forget|remove|confirm|allow|add|clear|set|reset)\b"
     r"|auth (add|remove|reset|login|logout|bind)\b"
-    r"|log(in|out)\b|hooks (accept|revoke|allow)|yolo\b"
+    r"|log(in|out)\b|hooks (accept|revoke|allow)|yolo\b|mcp serve\b"
 )
 POLICY_FLAGS = frozenset({"--yolo", "--accept-hooks", "--ignore-rules", "--ignore-user-config"})
 OTHER_CHANGES = re.compile(

@@ -24,12 +24,16 @@ class GoogleServer:
         self.scope = " ".join(GOOGLE_SCOPES)
         self.loaded: list[RecordedRequest] = []
         self.load_status = 200
+        self.quota: dict[str, Any] = {}
         self.account: dict[str, Any] = {"cloudaicompanionProject": "found-project"}
 
     def _respond(self, request: RecordedRequest) -> Outgoing:
         if request.path.endswith(":loadCodeAssist"):
             self.loaded.append(request)
             return said(self.account, self.load_status)
+        if request.path.endswith(":retrieveUserQuota"):
+            self.loaded.append(request)
+            return said(self.quota)
         assert request.path == "/token"
         form = dict(parse_qsl(request.raw.decode()))
         self.forms.append(form)

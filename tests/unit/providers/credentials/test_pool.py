@@ -310,3 +310,32 @@ async def test_a_login_made_here_is_renewed_with_the_secret(bench, google):
     renewed = await pool.renew(await pool.take())
     assert renewed is not None
     assert (renewed.secret, renewed.base_url[-21:]) == ("ya29.2", "project=found-project")
+
+
+async def test_credential_of_a_vanished_variable_leaves_auth_json_when_keys_are_looked_up(
+    bench: Bench,
+) -> None:
+    copied = {"id": "1f3a", "source": "env:OTHER_KEY", "secret": "a copy of its value"}
+    state = {"id": "env:SHOP_KEY", "source": "env:SHOP_KEY", "fingerprint": "00", "uses": 3}
+    manual = {"id": "manual:1", "source": "manual", "secret": "mine"}
+    bench.store.path.parent.mkdir(parents=True, exist_ok=True)
+    held = {"shop": [state, manual, copied], "elsewhere": [copied]}
+    bench.store.path.write_text(json.dumps({"version": 1, "credential_pool": held}))
+    assert [one.secret for one in bench.keyring().credentials(shop())] == ["mine"]
+    left = json.loads(bench.store.path.read_text())["credential_pool"]
+    assert left == {"shop": [manual]}
+
+
+async def test_quota_of_a_google_login_is_read_by_model(bench: Bench, google: GoogleServer) -> None:
+    file_of_gemini(bench, lasts=3600)
+    bucket = {
+        "modelId": "gemini-3-pro",
+        "remainingFraction": 0.25,
+        "resetTime": "2026-01-16T00:00Z",
+    }
+    google.quota = {"buckets": [bucket, {"modelId": "odd"}, "text"]}
+    (left,) = await google_pool(bench, google).quota()
+    assert (left.model, left.left, left.resets) == ("gemini-3-pro", 0.25, "2026-01-16T00:00Z")
+    assert json.loads(google.loaded[-1].raw) == {"project": "found-project"}
+    google.quota = {}
+    assert await google_pool(bench, google).quota() == ()
