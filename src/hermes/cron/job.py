@@ -119,6 +119,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         resolved = (self.origin or LOCAL if each == ORIGIN else each for each in self.deliver)
         return tuple(dict.fromkeys(resolved))
 
+    @property
+    def platforms(self) -> frozenset[str]:
+        """The chat platforms that the answer goes to."""
+        chats = (each for each in self.targets if each != LOCAL)
+        names = (each.partition(":")[0].partition("@")[0].strip().lower() for each in chats)
+        return frozenset(names)
+
     def to_record(self) -> Record:
         """Return the record of the job, including the fields of `extra`."""
         schedule, origin, pending = self.extra.get("schedule"), self.extra.get("origin"), None

@@ -153,13 +153,16 @@ class RunPool:
                     return
         if task is not None:
             self.active[task] = None  # the next run of the job may start
-        status = "ok" if ended.state in ("ok", "silent") else "error"
+        words = {"ok": "ok", "silent": "ok", "undelivered": "undelivered"}
+        status, error_text = words.get(ended.state, "error"), ended.error
+        if ended.state == "undelivered":
+            error_text = error_text or ended.delivered
         at = ended.started_at or ended.ended_at
         try:
             await self._jobs.update(
                 job.id,
                 lambda current: replace(
-                    current, last_run_at=at, last_status=status, last_error=ended.error
+                    current, last_run_at=at, last_status=status, last_error=error_text
                 ),
             )
         except HermesError as error:  # the history has the outcome, so the run is over

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -70,6 +70,8 @@ class JobRunner:
         self._deliverer = Deliverer(app.home.cron / "output", self._zone, outbox, wrap, notify)
 
     async def run(self, job: Job, run: Run) -> Run:
+        if run.state == "undelivered":
+            return await self._deliver_again(job, run)
         run = replace(
             run,
             state="running",
@@ -96,6 +98,17 @@ class JobRunner:
     async def abandon(self, job: Job, run: Run) -> Run:
         error = f"the process that ran it died {run.attempt - 1} times"
         return await self._deliver(_Execution(job, run), replace(run, state="lost", error=error))
+
+    async def confirm(self, job: Job, run: Run) -> Run:
+        """Return a finished run with what became of its messages."""
+        return await self._deliverer.confirm(job, run)
+
+    async def _deliver_again(self, job: Job, run: Run) -> Run:
+        answer = self._app.redactor.redact(await self.load_answer(run))
+        if not answer:
+            return replace(run, delivered="the answer was deleted before it could be delivered")
+        sent = await self._deliverer.send_answer(job, run, answer)
+        return await self._deliverer.confirm(job, replace(run, **sent))
 
     async def load_answer(self, run: Run) -> str:
         """Return the answer of a finished run; "" if neither session nor output file is left."""
@@ -124,7 +137,7 @@ class JobRunner:
         if run.state == "ok":
             attachments = execution.attachments
             sent = await self._deliverer.send_answer(job, run, answer, attachments)
-            return replace(run, delivered=sent)
+            return replace(run, **sent)
         if run.state == "silent":
             return replace(run, delivered="nothing to report")
         return replace(run, delivered=await self._deliverer.send_failure(job, run))
@@ -192,6 +205,7 @@ class JobRunner:
             user_id=limits.user,
             scope=MemoryScope(user=limits.user),
             skills=job.skills,
+            about=job.prompt,
             toolsets=(*toolsets, "-cronjob", "-clarify") if toolsets else (),
             goes_on=False,
             system_message=SYSTEM_MESSAGE,
@@ -234,7 +248,9 @@ class JobRunner:
         if other is None:
             return f"The job {name!r}, whose result belongs here, no longer exists."
         for run in await self._app.store.runs.history(other.id):
-            if run.state in ("ok", "silent") and (text := await self.load_answer(run)):
+            if run.state in ("ok", "silent", "undelivered") and (
+                text := await self.load_answer(run)
+            ):
                 title = (
                     f"Result of the job {other.name!r} ({format_local(run.instant, self._zone)})"
                 )
@@ -382,6 +398,8 @@ def _decode(data: bytearray, limit: int) -> str:
 
 # Results: an output file for every run, and messages to chats through the outbox.
 
+QUEUED = "queued for"  #: Begins the delivery of a message that the outbox has not sent yet.
+NOT_SENT = "not sent to"  #: Begins the delivery of a message that could not be stored.
 MAX_OUTPUT_FILES = 500
 """Files kept per job. A job that runs each minute writes that many in a working day."""
 _OUTPUT_NAME = re.compile(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(\.\d+)?Z\.md")
@@ -425,13 +443,34 @@ class Deliverer(msgspec.Struct, frozen=True):
 
     async def send_answer(
         self, job: Job, run: Run, answer: str, attachments: Attachments | None = None
-    ) -> str:
+    ) -> dict[str, Any]:
         """Send the answer to the job's chats, with the files it names as far as `attachments`
-        allows; return a summary for the history."""
+        allows. Return `state` and `delivered` of the run."""
         if self.wrap:
             note = "— Sent by a scheduled job. The agent of this chat cannot see this message."
             answer = f"⏰ {job.name} (job {job.id})\n\n{answer.strip()}\n\n{note}"
-        return await self._send(job, run, answer, attachments=attachments)
+        delivered, complete = await self._send(job, run, answer, attachments=attachments)
+        return {"state": "ok" if complete else "undelivered", "delivered": delivered}
+
+    async def confirm(self, job: Job, run: Run) -> Run:
+        """Return a run with the state of its messages in the outbox."""
+        results, state = [], run.state
+        for target in job.targets:
+            if target == LOCAL or self.outbox is None:
+                continue
+            try:
+                found = await self.outbox.delivered(self._key(job, run, target))
+            except UsageError:
+                return run  # it was never stored, or the targets of the job were changed
+            if found in ("sent", "pending"):
+                results.append(f"{'sent to' if found == 'sent' else QUEUED} {target}")
+            else:
+                results.append(f"not delivered to {target}: {found}")
+                state = "undelivered"
+        return replace(run, state=state, delivered="; ".join(results) or run.delivered)
+
+    def _key(self, job: Job, run: Run, target: str) -> str:
+        return f"cron:{job.id}:{format_timestamp(run.instant)}:{target}"
 
     async def send_failure(self, job: Job, run: Run) -> str:
         """Notify the job's chats of a failed run; return a summary for the history."""
@@ -443,7 +482,7 @@ class Deliverer(msgspec.Struct, frozen=True):
             f"⚠️ The scheduled job {job.name!r} ({job.id}), due {due}, {verb}: {run.error}\n"
             f"For details: `hermes cron runs {job.id}`"
         )
-        return await self._send(job, run, text, ":failed")
+        return (await self._send(job, run, text, ":failed"))[0]
 
     async def _send(
         self,
@@ -452,19 +491,26 @@ class Deliverer(msgspec.Struct, frozen=True):
         text: str,
         key_suffix: str = "",
         attachments: Attachments | None = None,
-    ) -> str:
+    ) -> tuple[str, bool]:
+        """Return a summary, and whether the messages to all chats were stored."""
         results: list[str] = []
+        complete = True
         for target in job.targets:
             if target == LOCAL:
                 continue
             if self.outbox is None:
-                results.append(f"not sent to {target}: no chat platform is connected")
+                results.append(f"{NOT_SENT} {target}: no chat platform is connected")
+                complete = False
                 continue
-            key = f"cron:{job.id}:{format_timestamp(run.instant)}:{target}{key_suffix}"
+            key = f"{self._key(job, run, target)}{key_suffix}"
             try:
                 await self.outbox.send(target, text, key=key, kind="cron", attachments=attachments)
             except HermesError as error:
-                results.append(f"not sent to {target}: {error}")
-            else:
-                results.append(f"queued for {target}")
-        return "; ".join(results)
+                try:
+                    await self.outbox.delivered(key)  # another gateway may have stored it
+                except HermesError:
+                    results.append(f"{NOT_SENT} {target}: {error}")
+                    complete = False
+                    continue
+            results.append(f"{QUEUED} {target}")
+        return "; ".join(results), complete

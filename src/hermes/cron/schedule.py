@@ -26,7 +26,10 @@ MAX_DURATION = 10 * 365 * 86_400
 MAX_INSTANT = 200_000_000_000.0  #: In the year 8307, well within the range of `datetime`.
 MAX_TEXT = 100
 MAX_COUNTED = 1000  #: `count_between` stops here.
-EXAMPLES = "for example 30m (once), `every 2h`, `0 9 * * 1-5` or 2030-01-31T09:00"
+EXAMPLES = (
+    "for example 30m (once), `every 2h`, `weekdays at 8:30`, `tomorrow at 14:00`, `0 9 * * 1-5` or"
+    " 2030-01-31T09:00"
+)
 LOCALTIME = Path("/etc/localtime")
 
 _UNIT_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -43,6 +46,14 @@ _ALIASES = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
+_DAY_NAMES = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_DAY_GROUPS = {"day": "*", "weekday": "1-5", "workday": "1-5", "weekend": "6,0"}
+_CLOCK = re.compile(r"(\d{1,2})(?::(\d{2}))?\s*(am|pm|a\.m\.|p\.m\.)?")
+_NAMED_TIMES = {"noon": (12, 0), "midnight": (0, 0)}
+_DAY_OF_MONTH = re.compile(r"(?:on )?(?:the )?(\d{1,2})(?:st|nd|rd|th)?")
+_MONTHLY = re.compile(r"(?:every |each )month|monthly")
+_AND = re.compile(r"\s*(?:,|\band\b|&)\s*")
+TIME_HINT = "write a time of day as 14:30, 9am, noon or midnight"
 _SEARCH_WINDOWS = (3600, 86_400, 8 * 86_400, 32 * 86_400, 367 * 86_400, 5 * 366 * 86_400)
 """Seconds that `last_until` searches backwards, one window after the other."""
 
@@ -82,8 +93,10 @@ class Schedule(msgspec.Struct, frozen=True):
             anchor = parse_timestamp(record.get("anchor"))
             start = created if anchor is None else anchor
             return cls("interval", expr or display, display, start, round(minutes * 60))
-        # An alias is kept as the display text, unless the expression was edited since.
-        alias = display if _ALIASES.get(display.lower()) == expr else ""
+        # A phrase is kept as the display text, unless the expression was edited since.
+        alias = ""
+        with suppress(UsageError):
+            alias = display if expr and _recurring_expression(display.lower()) == expr else ""
         for text in (alias, expr, display):
             with suppress(UsageError):
                 return parse_schedule(text, created, zone)
@@ -98,14 +111,113 @@ def parse_schedule(text: str, now: float, zone: tzinfo) -> Schedule:
         raise UsageError("the schedule is empty", hint=EXAMPLES)
     if len(words) > MAX_TEXT:
         raise UsageError(f"{words[:40]!r}… is not a schedule", hint=EXAMPLES)
+    if expr := _recurring_expression(lowered):
+        return _parse_cron(expr, words, now, zone)
+    if (at := _phrased_moment(lowered, now, zone)) is not None:
+        return _once(at, zone)
     if lowered.startswith("every "):
         return _parse_interval(words, lowered.removeprefix("every "), now)
-    wait = lowered.removeprefix("in ")
+    wait = re.sub(r"^an? ", "1 ", lowered.removeprefix("in "))
     if (seconds := parse_duration(wait)) is not None:
         return _once(int(now) + seconds, zone, f"once in {wait}")
-    if lowered in _ALIASES or len(words.split()) == 5:
-        return _parse_cron(_ALIASES.get(lowered, words), words, now, zone)
+    if len(words.split()) == 5:
+        return _parse_cron(words, words, now, zone)
     return _parse_moment(words, now, zone)
+
+
+def _recurring_expression(text: str) -> str:
+    """Return the cron expression of `@daily`, `every monday at 9` or `weekdays at 8:30`; "" if the
+    text is something else. Raises `UsageError` for such a phrase with a wrong day or time."""
+    if text in _ALIASES:
+        return _ALIASES[text]
+    days, separator, times = text.partition(" at ")
+    month = _MONTHLY.match(days)
+    every = re.sub(r"^(?:(?:every|each) |weekly (?:on )?)", "", days)
+    weekday = "*" if month or days == "daily" else _day_field(every)
+    is_plural = days.endswith(("days", "ends")) or "," in weekday
+    if not (month or every != days or days == "daily" or (weekday and is_plural)):
+        return ""
+    if not separator:
+        if weekday and every != "day":  # `every day` is an interval
+            raise UsageError(f"{text!r} has no time of day", hint=f"for example `{text} at 9:00`")
+        return ""
+    if parse_duration(every) is not None:  # `every 2 days at 9` would depend on the month
+        raise UsageError(
+            f"{text!r} mixes an interval with a time of day",
+            hint="use an interval (`every 2h`) or days (`every day at 9:00`)",
+        )
+    day = "*"
+    if month:
+        found = _DAY_OF_MONTH.fullmatch(days[month.end() :].strip() or "1")
+        day = found[1] if found else ""
+    if not weekday or not day or (day != "*" and not 1 <= int(day) <= 31):
+        hint = "name days as in `every day`, `weekdays`, `every mon, wed` or `monthly on the 1st`"
+        raise UsageError(f"{days!r} does not name days", hint=hint)
+    clocks = [_parse_clock(each) for each in _AND.split(times)]
+    if len({minute for _, minute in clocks}) > 1:
+        raise UsageError(f"{times!r} has different minutes", hint="create a job for each time")
+    hours = ",".join(str(hour) for hour in sorted({hour for hour, _ in clocks}))
+    return f"{clocks[0][1]} {hours} {day} * {weekday}"
+
+
+def _day_field(text: str) -> str:
+    """Return the days of a week for a cron expression: `*`, `1-5` or `1,3`; "" for other words."""
+    fields = []
+    for word in filter(None, _AND.split(text.removeprefix("on "))):
+        single = word.removesuffix("s") if word not in ("tues", "thurs") else word
+        number = next((n for n, day in enumerate(_DAY_NAMES) if day.startswith(single)), None)
+        field = _DAY_GROUPS.get(single) or (str(number) if len(single) > 2 else "None")
+        if field == "None":
+            return ""
+        fields.append(field)
+    return "*" if "*" in fields else ",".join(fields)
+
+
+def _parse_clock(text: str) -> tuple[int, int]:
+    """Return hour and minute of `9`, `9:30pm` or `noon`. Raises `UsageError`."""
+    text = text.strip()
+    if text in _NAMED_TIMES:
+        return _NAMED_TIMES[text]
+    found = _CLOCK.fullmatch(text)
+    hour, minute = (int(found[1]), int(found[2] or 0)) if found else (24, 0)
+    half = (found[3] or "")[:1] if found else ""
+    if half:
+        hour = hour % 12 + (12 if half == "p" else 0) if 1 <= hour <= 12 else 24
+    if hour > 23 or minute > 59:
+        raise UsageError(f"{text!r} is not a time of day", hint=TIME_HINT)
+    return hour, minute
+
+
+def _phrased_moment(text: str, now: float, zone: tzinfo) -> float | None:
+    """Return the instant of `tomorrow at 14:00`, `on friday at 9` or `at noon`; None for other
+    texts. Raises `UsageError`."""
+    day, separator, clock = f" {text}".partition(" at ")
+    day = day.strip().removeprefix("on ")
+    is_next = day.startswith("next ")
+    if not separator:
+        return None
+    weekday = _day_field(day.removeprefix("next "))
+    if day not in ("", "today", "tomorrow") and not weekday.isdigit():
+        return None
+    if weekday.isdigit() and not is_next and not text.startswith("on "):
+        hint = f"write `every {text}` or `on {text}`"
+        raise UsageError(f"{text!r} can mean once or every week", hint=hint)
+    hour, minute = _parse_clock(clock)
+    start = datetime.fromtimestamp(int(now), zone).replace(
+        hour=hour, minute=minute, second=0, tzinfo=None
+    )
+    ahead = 1 if day == "tomorrow" else 0
+    if weekday.isdigit():
+        ahead = (int(weekday) - start.isoweekday()) % 7
+    at = _wall_clock_instant(start + timedelta(days=ahead), zone)
+    if at <= now and day == "today":
+        raise UsageError(
+            f"{text} is in the past: it is now {format_local(now, zone)}", hint=EXAMPLES
+        )
+    if at <= now:  # of the next day, or the next week
+        later = timedelta(days=7 if weekday.isdigit() else 1)
+        at = _wall_clock_instant(start + timedelta(days=ahead) + later, zone)
+    return float(int(at))
 
 
 def parse_duration(text: str) -> int | None:
@@ -206,7 +318,7 @@ def _parse_interval(words: str, length: str, now: float) -> Schedule:
     if seconds is None:
         raise UsageError(
             f"{words!r} is not an interval",
-            hint="use `every 2h`, or for a time of day a cron expression such as `0 9 * * mon`",
+            hint="use `every 2h`, or days and a time such as `every monday at 9:00`",
         )
     if seconds < MIN_INTERVAL:
         raise UsageError("a job cannot run more often than once a minute")

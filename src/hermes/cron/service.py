@@ -159,11 +159,16 @@ class JobService:
         """Return all jobs; their state may also be `running`, or `broken` without a schedule."""
         runs = await self._claims.history("", 500) if self._claims else ()
         running = {run.job_id for run in runs if run.state not in ENDED_STATES}
+        newest = {run.job_id: run for run in reversed(runs)}
         records = []
         for job in await self._jobs.all():
             idle = job.state if job.schedule else "broken"
             state = "running" if job.id in running else idle
-            records.append({**job.to_record(), "state": state})
+            record = {**job.to_record(), "state": state}
+            # The platform may have refused the answer after the run had ended.
+            if (last := newest.get(job.id)) is not None and last.state == "undelivered":
+                record |= {"last_status": last.state, "last_error": last.error or last.delivered}
+            records.append(record)
         return records
 
     async def invalid_records(self) -> tuple[str, ...]:

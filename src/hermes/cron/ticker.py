@@ -7,6 +7,7 @@ the same jobs, because an instant can be claimed only once.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from datetime import tzinfo
 from pathlib import Path
@@ -28,9 +29,9 @@ from hermes.cron.run_pool import (
     TickerOptions,
     is_owner_dead,
 )
-from hermes.cron.runner import JobRunner
+from hermes.cron.runner import NOT_SENT, QUEUED, JobRunner
 from hermes.cron.schedule import resolve_timezone
-from hermes.store import ENDED_STATES, Run, RunClaims
+from hermes.store import ENDED_STATES, GatewayBeat, Run, RunClaims
 from hermes.util import files
 
 if TYPE_CHECKING:
@@ -38,15 +39,27 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+DELIVERY_SECONDS = 86_400.0  #: Seconds after a run in which its delivery is followed.
 POLL_SECONDS = 2.0  #: How often a sleeping ticker checks whether another process changed the jobs.
 CLEAN_SECONDS = 6 * 3600.0
 TickerRole = Literal["gateway", "chat"]
+
+
+class ChatDelivery(msgspec.Struct, frozen=True):
+    """What a ticker knows about the chats that answers go to."""
+
+    platforms: frozenset[str]  #: The platforms that are set up for this process.
+    gateways: Callable[[], Awaitable[GatewayBeat]]
+    """Returns the gateways that share the store."""
+    confirm: Callable[[Job, Run], Awaitable[Run]]
+    """Returns a finished run with what became of its messages."""
 
 
 class Ticker:
     """Runs the due jobs of a store; create one per process.
 
     `folder` is `<home>/cron`, for lock files. `on_run` is called when a run starts and ends.
+    Without `delivery`, all jobs are run here and their deliveries are not followed.
     """
 
     def __init__(
@@ -59,7 +72,12 @@ class Ticker:
         folder: Path,
         options: TickerOptions | None = None,
         on_run: RunCallback = lambda _job, _run: None,
+        delivery: ChatDelivery | None = None,
     ) -> None:
+        self._delivery = delivery
+        self._other_jobs: frozenset[str] = frozenset()
+        """Ids of jobs for chats that another gateway serves and this process does not."""
+        self._dead_gateways: set[str] = set()  #: Process names.
         self._jobs, self._claims, self._clock, self._zone = jobs, claims, clock, zone
         self._options = options or TickerOptions()
         self._wake = asyncio.Event()
@@ -83,13 +101,20 @@ class Ticker:
         *,
         outbox: Outbox | None = None,
         on_run: RunCallback = lambda _job, _run: None,
+        platforms: Iterable[str] = (),
     ) -> "Ticker":
-        """Create the ticker for the jobs of the app's home."""
+        """Create the ticker for the jobs of the app's home. `platforms` are set up there."""
         zone, claims = resolve_timezone(app.loaded.settings.timezone), app.store.runs
         jobs = open_job_store(app.home, app.loaded, claims, zone)
         runner = JobRunner(app, clock, outbox)
         options = TickerOptions.from_settings(app.loaded.settings.cron)
-        return cls(jobs, claims, runner, clock, zone, app.home.cron, options, on_run)
+
+        async def gateways() -> GatewayBeat:
+            shared = app.store.is_shared
+            return await app.store.chats.gateways() if shared else GatewayBeat(0.0)
+
+        delivery = ChatDelivery(frozenset(platforms), gateways, runner.confirm)
+        return cls(jobs, claims, runner, clock, zone, app.home.cron, options, on_run, delivery)
 
     @property
     def owner(self) -> str:
@@ -108,13 +133,17 @@ class Ticker:
         """Start everything that is due now, as far as the pool has room."""
         now, policy = self._now(), self._options.policy
         self._has_blocked_runs = False
+        if self._delivery is not None:
+            await self._leave_to_others(self._delivery)
+            await self._follow_deliveries(self._delivery, now)
         await self._take_over(now)
         for job in await self._jobs.all():
             if needs_decision(job, now, self._zone, policy):
                 await self._decide(job.id, now)
         jobs = await self._jobs.all()
         for job in jobs:
-            if job.pending is not None or job.triggered_at is not None:
+            is_ours = job.id not in self._other_jobs
+            if is_ours and (job.pending is not None or job.triggered_at is not None):
                 await self._start(job.id)
         # Times in the past belong to jobs that wait for a run to end, which wakes the ticker.
         wakeups = (next_wakeup(job, self._zone, policy) for job in jobs)
@@ -190,18 +219,56 @@ class Ticker:
                 event.cancel()
         self._wake.clear()
 
+    async def _leave_to_others(self, delivery: ChatDelivery) -> None:
+        """Find the jobs that another gateway runs, because it serves more of their chats, and the
+        gateways that are dead."""
+        found = await delivery.gateways()
+        alive = [each for each in found.gateways if found.is_alive(each)]
+        self._dead_gateways = {each.owner for each in found.gateways} - {e.owner for e in alive}
+        others = [frozenset(msgspec.json.decode(each.platforms)) for each in alive]
+
+        def is_for_others(job: Job) -> bool:
+            here = len(job.platforms & delivery.platforms)
+            return any(len(job.platforms & each) > here for each in others)
+
+        self._other_jobs = frozenset(job.id for job in await self._jobs.all() if is_for_others(job))
+
+    async def _follow_deliveries(self, delivery: ChatDelivery, now: float) -> None:
+        """Record what became of queued answers, and deliver again what only this process can."""
+        jobs = {job.id: job for job in await self._jobs.all()}
+        since, queued = now - DELIVERY_SECONDS, f"%{QUEUED}%"
+        for run in await self._claims.unconfirmed(since, queued):
+            job = jobs.get(run.job_id)
+            if job is None:
+                continue
+            if run.state == "ok":
+                found = await delivery.confirm(job, run)
+                if found != run:
+                    await self._claims.confirm(run, found.state, found.delivered)
+            elif job.platforms <= delivery.platforms and NOT_SENT in run.delivered:
+                if run.attempt >= self._options.max_attempts:
+                    continue
+                until = now + self._options.lease_seconds
+                claimed = await self._claims.retry_delivery(run, self.owner, now, until)
+                if claimed is not None:
+                    self.pool.start(job, claimed, ExitStack())
+
     async def _take_over(self, now: float) -> None:
         """Continue the runs of dead processes, and of other machines whose lease has expired."""
         lease_until = now + self._options.lease_seconds
         dead: list[str] = []
         for owner in await self._claims.owners():
             is_dead = False if owner == self.owner else is_owner_dead(owner)
+            if is_dead is None and owner.partition("/")[0] in self._dead_gateways:
+                is_dead = True  # on another machine
             if is_dead:
                 dead.append(owner)
             elif is_dead is False:  # alive, even if its lease has expired by this clock
                 await self._claims.renew(owner, lease_until)
         expiry = now if self._trusts_leases(now) else -1.0  # before any lease
-        runs = await self._claims.take_over(self.owner, expiry, lease_until, dead=tuple(dead))
+        runs = await self._claims.take_over(
+            self.owner, expiry, lease_until, dead=tuple(dead), other_jobs=tuple(self._other_jobs)
+        )
         for run in runs:
             job = next((each for each in await self._jobs.all() if each.id == run.job_id), None)
             if job is None:

@@ -17,22 +17,23 @@ if TYPE_CHECKING:
     from hermes.gateway.pairing import PairingStore, is_switched_on, parse_user_list
     from hermes.gateway.platforms.registry import (
         configured_platforms, home_variable, install_libraries, is_configured, manifests,
-        missing_variables,
+        media_folder, missing_variables,
     )
     from hermes.gateway.platforms.webhook.adapter import ReplyDelivery
     from hermes.gateway.platforms.webhook.subscriptions import WebhookRoute
     from hermes.gateway.process import claim_home, running_gateway, stop_gateway
+    from hermes.gateway.questions import SharedApproval, SharedResolution, parse_answer
     from hermes.gateway.runner import start_gateway
     from hermes.gateway.session_keys import build_session_key, sharing
     # fmt: on
     # isort: on
 
 __all__ = [
-    "ChatDirectory", "GatewayOutbox", "PairingStore", "ReplyDelivery", "TargetResolver",
-    "WebhookRoute", "build_session_key", "claim_home", "configured_platforms", "home_variable",
-    "install_libraries", "is_configured", "is_switched_on", "manifests", "mirror_to_chat",
-    "missing_variables", "parse_user_list", "running_gateway", "sharing", "split_chat",
-    "start_gateway", "stop_gateway",
+    "ChatDirectory", "GatewayOutbox", "PairingStore", "ReplyDelivery", "SharedApproval",
+    "SharedResolution", "TargetResolver", "WebhookRoute", "build_session_key", "claim_home",
+    "configured_platforms", "home_variable", "install_libraries", "is_configured", "is_switched_on",
+    "manifests", "media_folder", "mirror_to_chat", "missing_variables", "parse_answer",
+    "parse_user_list", "running_gateway", "sharing", "split_chat", "start_gateway", "stop_gateway",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -14,9 +14,10 @@ from hermes.agent import Agent
 from hermes.app import SessionRequest, latest_session
 from hermes.config.settings.platforms import Role
 from hermes.core.errors import HermesError, SessionNotFound, StoreConflict
-from hermes.core.messages import Assistant, Text
+from hermes.core.messages import SUBAGENT_NEWS, Assistant, Text
 from hermes.gateway.auth import toolsets_for
 from hermes.gateway.hooks import about
+from hermes.gateway.leases import NEVER
 from hermes.gateway.messages import (
     INTERNAL_PREFIX,
     MIRROR_PREFIX,
@@ -166,7 +167,8 @@ class ChatSession:
 
     async def _bind(self, agent: Agent, source: SessionSource | None) -> None:
         origin = msgspec.json.encode(source) if source else b""
-        await self._app.store.chats.bind(self._key, agent.session_id, origin, self._gateway.now())
+        now = self._gateway.leases.now()  # it is compared with leases
+        await self._app.store.chats.bind(self._key, agent.session_id, origin, now)
 
     async def close(self) -> None:
         """Close the agent. The session stays, and the next message opens it again."""
@@ -218,11 +220,15 @@ class ChatSession:
             return None
 
     def has_running_processes(self) -> bool:
-        """Return whether the agent has background processes; then it is not closed or reset."""
+        """Return whether the agent has processes or subagents in the background; then it is not
+        closed or reset."""
         if (agent := self.agent) is None:
             return False
-        processes = self._app.session(agent).session_tools.processes
-        return any(each.state == "running" for each in processes.list())
+        session = self._app.session(agent)
+        processes = session.session_tools.processes.list()
+        return bool(session.subagents.background()) or any(
+            each.state == "running" for each in processes
+        )
 
     async def append_mirrored(self, row: InboxRow, event: MessageEvent, lease: ChatLease) -> None:
         """Append a mirrored message to the session, exactly once, if the chat still has one."""
@@ -262,7 +268,8 @@ class ChatSession:
                 continue
             ended = "exited" in notice.text or "exit code" in notice.text
             failed = ended and "exit code 0" not in notice.text
-            if not {"result": ended, "error": failed}.get(mode, True):
+            wanted = {"result": ended, "error": failed}.get(mode, True)
+            if not wanted and SUBAGENT_NEWS not in notice.text:
                 continue
             now = self._gateway.now()
             name = f"{INTERNAL_PREFIX}news:{agent.session_id}:{now:.6f}"
@@ -315,7 +322,8 @@ async def mirror_to_chat(
 async def _append_now(store: SessionStore, chat: ChatRow, text: str, now: float) -> bool:
     """Append a text to a session now. Returns False if a process works on the chat."""
     owner, until = f"note:{process_name()}", now + MIRROR_LEASE_SECONDS
-    lease = await store.chats.claim(chat.session_key, owner, now, until)
+    # A lease that looks expired by the clock of this machine may be in use.
+    lease = await store.chats.claim(chat.session_key, owner, now, until, expiry=NEVER)
     if lease is None:
         return False
     try:

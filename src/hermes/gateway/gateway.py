@@ -20,6 +20,7 @@ from hermes.gateway.chat_session import mirror_to_chat
 from hermes.gateway.commands import parse_command
 from hermes.gateway.directory import FILE, ChatDirectory, TargetResolver
 from hermes.gateway.hooks import HookRegistry
+from hermes.gateway.leases import Leases
 from hermes.gateway.maintenance import ResetPolicy
 from hermes.gateway.messages import decode_event, inbox_item, side_reply
 from hermes.gateway.outbox import GatewayOutbox
@@ -41,13 +42,13 @@ from hermes.sdk.platforms import (
     group_rules,
     is_for_us,
 )
-from hermes.store import ChatLease, ChatRow, InboxItem, InboxRow
-from hermes.util.processes import is_process_gone, process_name
+from hermes.store import ChatRow, InboxItem, InboxRow
 from hermes.util.text import clean
 
 log = logging.getLogger(__name__)
 
-LEASE_SECONDS = 30.0
+FORGOTTEN_SECONDS = 60.0
+"""Seconds after which a message that no process works on is taken over, even if no process died."""
 SAVE_SECONDS = 5.0  #: Seconds that a stopped turn has to save its state.
 STOPPING_COMMANDS = frozenset({"new"})
 """Commands that wait for the end of the turn, and stop it for that."""
@@ -76,6 +77,11 @@ class Gateway:
         self.app, self.manifests, self.restart, self.proxy = app, manifests, restart, proxy
         self.store, self.clock, self.settings = app.store, app.clock, settings
         self.connections = ConnectionRegistry(app.clock)
+        self.ready: set[str] = set()
+        """Platforms without uncertain deliveries, where interrupted turns can be resumed."""
+        seconds = settings.gateway.lease_seconds
+        self.leases = Leases(app.store, app.clock, seconds, lambda: self.ready)
+        self._searched_at = 0.0  #: Monotonic time of the last search for forgotten messages.
         self.directory = ChatDirectory(root / FILE)
         self.targets = TargetResolver(manifests, variable, self.directory, self.connections)
         self.outbox = GatewayOutbox(
@@ -84,6 +90,7 @@ class Gateway:
             app.clock,
             self.connections,
             human_delay=settings.human_delay,
+            is_dead=self.leases.is_dead,
             mirror=partial(mirror_to_chat, app.store, on_stored=self.wake_chat, now=self.now),
         )
         self.pairing = PairingStore(root / "pairing", app.clock)
@@ -94,12 +101,9 @@ class Gateway:
         self.updates = UpdateRunner(app.home, self.outbox.notify, restart)
         self.supervisors: list[Supervisor] = []
         self.status = StatusReporter(self, describe_jobs, unavailable)
-        self._owner = process_name()  #: Names this process in leases.
         self.draining = False  #: True once shutdown began: no new turn starts.
         self._closed = False  #: True once turns were stopped: no message is accepted any more.
         self._workers: dict[str, ChatWorker] = {}
-        self.ready: set[str] = set()
-        """Platforms without uncertain deliveries, where interrupted turns can be resumed."""
         self._side_tasks: set[asyncio.Task[None]] = set()
 
     def now(self) -> float:
@@ -172,9 +176,14 @@ class Gateway:
     def _dispatch(self, row: InboxRow, event: MessageEvent, role: Role) -> None:
         """Handle a stored message: run a command, answer a question, steer, or queue it."""
         worker, command = self.worker(row.session_key), parse_command(event.text)
+        worker.known_rows.add(row.id)
+        if event.button:
+            self._start_side_task(worker, row, self._press_stored(row, event, role))
+            return
         refused = command is not None and command.name in NOT_DURING_TURN and worker.busy
         if refused or (command is not None and command.at_once):
-            self._start_side_task(worker, row, worker.run_side_command(row, role, refused=refused))
+            work = self._run_side_command(worker, row, role, refused=refused)
+            self._start_side_task(worker, row, work)
         elif command is None and worker.questions.is_answer(event.source, event.text):
             # Now, not in the task: the next message must already find the question answered.
             worker.questions.accept_answer(event.source, event.text)
@@ -192,10 +201,39 @@ class Gateway:
         worker, command = self.worker(item.session_key), parse_command(event.text)
         if row.id in worker.side_rows or row.id in worker.current_rows:
             return
-        if command is not None and command.at_once:
-            self._start_side_task(worker, row, worker.run_side_command(row, role))
+        if worker.busy and row.id not in worker.known_rows:
+            self._dispatch(row, event, role)
+        elif command is not None and command.at_once:
+            self._start_side_task(worker, row, self._run_side_command(worker, row, role))
         elif row.platform in self.ready:
             worker.wake()
+
+    async def _run_side_command(
+        self, worker: ChatWorker, row: InboxRow, role: Role, *, refused: bool = False
+    ) -> None:
+        """Run a command outside the order of its chat. If another gateway works on the chat, the
+        command is for the turn there: that gateway finds it in the store."""
+        if not worker.busy and await self.leases.is_held_elsewhere(row.session_key):
+            worker.side_rows.discard(row.id)
+            worker.wake()
+        else:
+            await worker.run_side_command(row, role, refused=refused)
+
+    async def _dispatch_foreign(self) -> None:
+        """Dispatch messages for running turns that other gateways have received."""
+        if not any(worker.busy for worker in self._workers.values()):
+            return
+        for row in await self.store.inbox.pending_of(self.leases.owner):
+            worker = self._workers.get(row.session_key)
+            handled = worker is None or row.id in (worker.known_rows | worker.side_rows)
+            if worker is None or handled or not worker.busy or row.id in worker.current_rows:
+                continue
+            try:
+                event = decode_event(row)
+            except msgspec.DecodeError:  # the worker sets it aside
+                continue
+            if (role := self.role(event.source)) is not None:
+                self._dispatch(row, event, role)
 
     def _enqueue(
         self, worker: ChatWorker, row: InboxRow, event: MessageEvent, role: Role, command: str
@@ -221,6 +259,8 @@ class Gateway:
         questions = next((each for each in asked if each.owns_button(event.button)), None)
         try:
             if questions is None:
+                if await self._store_press(event):
+                    return
                 raise UsageError("this question is closed")
             questions.press(event.source, role, event.button)
         except UsageError as error:
@@ -231,6 +271,25 @@ class Gateway:
             whose = (source.platform, source.account, source.chat_id, source.user_id)
             key = ":".join(("press", *whose, event.button.partition(":")[0], str(error)))
             await self.outbox.notify(source.target, f"{who}{error}", key=key)
+
+    async def _store_press(self, event: MessageEvent) -> bool:
+        """Store a button for the gateway that works on its chat. Returns False if none does."""
+        key = build_session_key(event.source, **sharing(self.settings))
+        if not await self.leases.is_held_elsewhere(key):
+            return False
+        name = f"press:{event.message_id}:{event.source.user_id}:{event.button}"
+        stored = msgspec.structs.replace(event, message_id=name)
+        await self.store.inbox.receive(inbox_item(stored, key), self.now())
+        return True
+
+    async def _press_stored(self, row: InboxRow, event: MessageEvent, role: Role) -> None:
+        """Handle a button that another gateway received. This one may have received it too."""
+        asked = (worker.questions for worker in self._workers.values())
+        questions = next((each for each in asked if each.owns_button(event.button)), None)
+        with contextlib.suppress(UsageError):
+            if questions is not None:
+                questions.press(event.source, role, event.button)
+        await self.reply_now(row, "")
 
     async def reply_now(self, row: InboxRow, text: str) -> None:
         """Mark a message as answered and enqueue its reply, outside the chat order."""
@@ -324,11 +383,14 @@ class Gateway:
         return admission.role if admission else None
 
     def reset_reason(self, chat: ChatRow) -> str:
-        """Return why the reset settings end the session of a chat; "" while it continues."""
+        """Return why the reset settings end the session of a chat; "" while it continues, and for
+        a chat of a platform that only other gateways serve."""
         if not chat.session_id or not chat.origin:
             return ""
         now = self.clock.now()
         platform = msgspec.json.decode(chat.origin, type=SessionSource).platform
+        if platform not in self.manifests:
+            return ""
         last = datetime.fromtimestamp(chat.last_active, now.tzinfo)
         return self._resets.reset_reason(platform, last, now)
 
@@ -344,26 +406,36 @@ class Gateway:
 
     # Leases
 
-    async def claim(self, key: str) -> ChatLease | None:
-        owners = await self.store.chats.owners()
-        dead = await asyncio.to_thread(lambda: tuple(filter(is_process_gone, owners)))
-        now = self.now()
-        return await self.store.chats.claim(key, self._owner, now, now + LEASE_SECONDS, dead=dead)
-
-    async def release(self, lease: ChatLease) -> None:
-        try:
-            await self.store.chats.release(lease)
-        except HermesError as error:
-            log.warning("a lease could not be released and expires by itself: %s", error)
-
     async def renew_leases(self) -> None:
-        """Renew the chat leases of this process until cancelled."""
-        while True:
-            await self.clock.sleep(LEASE_SECONDS / 3)
-            try:
-                await self.store.chats.renew(self._owner, self.now() + LEASE_SECONDS)
-            except HermesError as error:
-                log.error("the chat leases could not be renewed: %s", error)
+        """Renew the leases of this process, and take over chats of dead ones, until cancelled."""
+        await self.leases.run(self._resume_orphans)
+
+    async def _resume_orphans(self) -> None:
+        """Wake the chats with pending messages that no process works on."""
+        leases, now = self.leases, self.leases.now()
+        try:
+            if leases.shared:
+                await self._dispatch_foreign()
+        except StoreError as error:
+            log.error("messages that other gateways received cannot be read: %s", error)
+        searched = self.clock.monotonic() - self._searched_at < FORGOTTEN_SECONDS
+        if not leases.shared or not self.ready or self.draining or (searched and not leases.dead):
+            return
+        self._searched_at = self.clock.monotonic()
+        # A free chat may have a command in work, which needs no lease. What came before the death
+        # of a process is different: that process may have stored the message and died.
+        deaths = (min(each.lease_until, now) for each in leases.dead)
+        received_before = max(now - FORGOTTEN_SECONDS, *deaths, 0.0)
+        dead = tuple(each.owner for each in leases.dead)
+        try:
+            keys = await self.store.inbox.orphaned_chats(
+                tuple(self.ready), leases.expiry, received_before, dead
+            )
+        except StoreError as error:
+            log.error("messages of other gateways cannot be taken over: %s", error)
+            return
+        for key in keys:
+            self.wake_chat(key)
 
     # Platforms and shutdown
 

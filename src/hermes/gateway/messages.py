@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hermes.app import image_kind
 from hermes.config.settings import Settings
-from hermes.core.messages import Image, Text, User, UserPart
+from hermes.core.messages import Image, Text, User, UserPart, image_kind
 from hermes.gateway.outbox import SIDE_LANE, OutgoingMeta
 from hermes.gateway.platforms.registry import chat_media_folder, media_folder, user_ids
 from hermes.gateway.session_keys import is_shared, sharing

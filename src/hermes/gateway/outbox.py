@@ -248,15 +248,17 @@ class GatewayOutbox:
         connections: ConnectionRegistry | None = None,
         *,
         human_delay: HumanDelaySettings | None = None,
+        is_dead: Callable[[str], bool | None] = is_process_gone,
         mirror: MirrorMessage | None = None,
     ) -> None:
-        """Without `connections`, messages are only stored. `mirror` copies a sent message into the
-        session of its chat. It is called before the row is marked as sent: after a crash in
-        between, the row is verified and mirrored again."""
+        """Without `connections`, messages are only stored. `is_dead` returns whether a process that
+        was sending a message has ended. `mirror` copies a sent message into the session of its
+        chat. It is called before the row is marked as sent: after a crash in between, the row is
+        verified and mirrored again."""
         self.queue, self._targets, self.clock = queue, targets, clock
         self._connections = connections or ConnectionRegistry(clock)
         self._human_delay = human_delay or HumanDelaySettings()
-        self._mirror, self._owner = mirror, process_name()
+        self._mirror, self._owner, self._is_dead = mirror, process_name(), is_dead
         self._in_flight: set[int] = set()  #: Ids of the rows that this process is sending.
         self._opening_streams: set[str] = set()
         """Keys of streaming messages that are being sent for the first time."""
@@ -269,7 +271,7 @@ class GatewayOutbox:
 
     async def send(
         self,
-        target: str,
+        target: str | ChatTarget,
         text: str,
         *,
         key: str = "",
@@ -278,7 +280,7 @@ class GatewayOutbox:
     ) -> str:
         """Store a message and return the key of the delivery. A `send` (of `send_message`) is
         copied into the session of the chat when it is sent. Raises `UsageError`."""
-        found = await self._targets.find(target)
+        found = target if isinstance(target, ChatTarget) else await self._targets.find(target)
         name = key or f"{kind}:{secrets.token_hex(8)}"
         meta = OutgoingMeta(name, found, kind, mirrored=text if kind == "send" else "")
         if not await self._enqueue(text, meta, attachments):
@@ -550,7 +552,7 @@ class GatewayOutbox:
         """Return the rows in state `sending` whose sender does not exist any more."""
         rows = await self.queue.in_doubt(accounts)
         others = {row.error for row in rows} - {"", self._owner}
-        dead = await asyncio.to_thread(lambda: set(filter(is_process_gone, others)))
+        dead = await asyncio.to_thread(lambda: set(filter(self._is_dead, others)))
         gone, old = {"", self._owner} | dead, self.now() - SENDER_TIMEOUT_SECONDS
         return [
             row
@@ -573,6 +575,10 @@ class GatewayOutbox:
         now = await self.queue.get(row.key)
         if now is None or now.state != "sending":
             return now.platform_id if now else ""  # its sender has recorded the result meanwhile
+        if now.error != self._owner and not await self.queue.take_sending(
+            row.id, now.error, self._owner, self.now()
+        ):
+            return None  # another process verifies it
         decoded = await self._decode(row)
         if decoded is None:
             return ""

@@ -8,6 +8,7 @@ process.
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -22,6 +23,7 @@ from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.core.errors import HermesError
 from hermes.util import files
 from hermes.util.processes import process_began
+from hermes.util.text import human_size
 
 T = TypeVar("T")
 PID_FILE = "gateway.pid"
@@ -163,6 +165,26 @@ class AdapterState(msgspec.Struct, frozen=True):
     waiting_out: int = 0  #: Messages that wait to be sent there.
 
 
+class ReadinessProblem(msgspec.Struct, frozen=True):
+    """Why a gateway that runs cannot do its work now."""
+
+    part: str  #: `store`, `disk`, `shutdown`, or a platform, as `platform:telegram`.
+    reason: str
+    hint: str = ""  #: How to fix it.
+
+
+def disk_problem(root: Path, min_free_mb: int) -> ReadinessProblem | None:
+    """Return what is wrong with the disk of a home; None if it has enough space."""
+    try:
+        free = shutil.disk_usage(root).free
+    except OSError as error:
+        return ReadinessProblem("disk", f"the disk of {tilde(root)} cannot be read: {error}")
+    if free >= min_free_mb * 1_000_000:
+        return None
+    reason = f"only {human_size(free)} is left on the disk of {tilde(root)}"
+    return ReadinessProblem("disk", reason, "free some space, or lower gateway.min_free_mb")
+
+
 class GatewayState(msgspec.Struct, frozen=True):
     pid: int
     state: str  #: `starting`, `running`, `draining` or `stopped`.
@@ -177,6 +199,7 @@ class GatewayState(msgspec.Struct, frozen=True):
     last_out: float | None = None
     cron: str = ""  #: State of the scheduled jobs in a few words.
     troubles: tuple[str, ...] = ()  #: Problems that do not concern a platform.
+    problems: tuple[ReadinessProblem, ...] = ()  #: Empty while it is ready.
 
 
 def write_state(root: Path, state: GatewayState) -> None:

@@ -5,21 +5,23 @@ touches the machine, other chats or later sessions is asked of an owner, in the 
 """
 
 import asyncio
+import contextlib
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hermes.config.settings.platforms import Role
 from hermes.core.approval_text import fenced, render_approval
-from hermes.core.errors import ToolDenied, UsageError
+from hermes.core.errors import HermesError, StoreError, ToolDenied, UsageError
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
 from hermes.core.tool import Effect
 from hermes.gateway.auth import OWNERS, may_approve
 from hermes.sdk.platforms import Button, ChatTarget, SessionSource
+from hermes.util.processes import process_name
 from hermes.util.text import visible
 
 if TYPE_CHECKING:
@@ -51,10 +53,31 @@ OWNER_HINT = "`/approve {0}`, `/approve {0} session`, `/approve {0} always` or `
 """How an owner answers a question that came up in another chat: by its code, so that an answer
 meant for one question never counts for another."""
 ASKED_OWNER = "🔒 **{}** needs the approval of an owner. An owner was asked; please wait."
+ANSWERED_ELSEWHERE = "{} (answered by an MCP client)"
+POLL_SECONDS = 0.5  #: Seconds between two checks for an answer of another process.
+VALID_SECONDS = 30.0
+"""Seconds for which other processes may answer a stored question; extended while it is open."""
 NO_OWNER = "only an owner may approve this, and no owner can be asked"
 NO_OWNER_HINT = (
     "an owner has to write to Hermes in a private chat once, or set a home channel with /sethome"
 )
+
+
+class SharedApproval(msgspec.Struct, frozen=True):
+    """An approval as other processes see it, in `ApprovalRow.body`."""
+
+    question: ApprovalAsked
+    text: str  #: The whole request, as `render_approval` returns it.
+    session_key: str  #: The conversation that asks.
+    target: ChatTarget  #: The chat in which the question was asked.
+
+
+class SharedResolution(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of an approval, in `ApprovalRow.body`."""
+
+    answer: str  #: `once`, `session`, `always`, `deny`, or `expired` if it was not answered.
+    scope: str = ""
+    by: str = ""  #: `mcp` for the answer of an MCP client, `chat` for one in a chat.
 
 
 class PendingQuestion(msgspec.Struct, eq=False):
@@ -67,6 +90,8 @@ class PendingQuestion(msgspec.Struct, eq=False):
     approval: ApprovalAsked | None = None
     owners_only: bool = False
     """Only an owner may answer. Otherwise the person who started the turn may, too."""
+    text: str = ""  #: The whole request of an approval.
+    mcp_confirmation: str = ""  #: The confirmation of an answer that an MCP client gave.
 
     def check_right(self, source: SessionSource, role: Role) -> None:
         """Raise `UsageError` if this person may not answer."""
@@ -81,8 +106,8 @@ class PendingQuestion(msgspec.Struct, eq=False):
 class ChatQuestions:
     """Implements `core.ports.Approver` and `Clarifier` for one chat."""
 
-    def __init__(self, gateway: "Gateway") -> None:
-        self._gateway, self._outbox = gateway, gateway.outbox
+    def __init__(self, gateway: "Gateway", key: str) -> None:
+        self._gateway, self._outbox, self._key = gateway, gateway.outbox, key
         self.person: SessionSource | None = None  #: The author of the message in work.
         self.role: Role = "guest"  #: The role of that person.
         self.isolated = False
@@ -131,6 +156,7 @@ class ChatQuestions:
             notice = ASKED_OWNER.format(_label(question.tool))
             if target != person.target:
                 await self._outbox.notify(person.target, notice)
+        pending.text = "\n".join(text.lines)
         role: Role = "owner" if pending.owners_only else self.role
         allowed = [each for each in LABELS if each[1] != "always" or role == "owner"]
         if not question.scopes:
@@ -181,9 +207,67 @@ class ChatQuestions:
         try:
             named = tuple(Button(each.label, f"{token}:{each.data}") for each in buttons)
             await self._outbox.notify(pending.target, text, "question", named)
-            return await pending.answer
+            async with self._shared(pending):
+                return await pending.answer
         finally:
             del self._pending[token]
+
+    @contextlib.asynccontextmanager
+    async def _shared(self, pending: PendingQuestion) -> AsyncIterator[None]:
+        """Let other processes see and answer an approval inside the block. If the store fails, the
+        question can still be answered in the chat."""
+        if pending.approval is None:
+            yield
+            return
+        gateway, approvals, token = self._gateway, self._gateway.store.approvals, pending.token
+        owner, until = process_name(), gateway.now() + VALID_SECONDS
+        shared = SharedApproval(pending.approval, pending.text, self._key, pending.target)
+        body = msgspec.json.encode(shared)
+        try:
+            await approvals.ask(token, body, owner, now=gateway.now(), until=until)
+        except StoreError as error:
+            log.warning("an approval cannot be shared with other processes: %s", error)
+        watcher = asyncio.create_task(self._watch_store(pending))
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            resolution = SharedResolution("expired")
+            if pending.answer.done() and not pending.answer.cancelled():
+                answer, by = pending.answer.result(), "mcp" if pending.mcp_confirmation else "chat"
+                resolution = SharedResolution(answer.value, answer.scope, by)
+            try:
+                data = msgspec.json.encode(resolution)
+                await approvals.resolve(token, data, owner, gateway.now())
+                if pending.mcp_confirmation:
+                    done = ANSWERED_ELSEWHERE.format(pending.mcp_confirmation)
+                    await self._outbox.notify(pending.target, done)
+            except HermesError as error:  # the answer counts anyway
+                log.warning("the end of an approval cannot be reported: %s", error)
+
+    async def _watch_store(self, pending: PendingQuestion) -> None:
+        """Accept the answer that another process stores for an approval. That process has the
+        rights of an owner: it can read and write the store."""
+        gateway, token = self._gateway, pending.token
+        renew_at = gateway.now() + VALID_SECONDS / 3
+        while not pending.answer.done():
+            await gateway.clock.sleep(POLL_SECONDS)
+            try:
+                if gateway.now() >= renew_at:
+                    renew_at = gateway.now() + VALID_SECONDS / 3
+                    await gateway.store.approvals.renew(token, gateway.now() + VALID_SECONDS)
+                found = (await gateway.store.approvals.get(token)).get("answer")
+            except StoreError as error:
+                log.warning("answers of other processes cannot be read: %s", error)
+                continue
+            if found is None or pending.answer.done():
+                continue
+            try:
+                words = found.body.decode()
+                pending.mcp_confirmation = decide(pending, pending.person, "owner", words)
+            except UsageError as error:
+                log.warning("the stored answer to an approval is not valid: %s", error)
+                return
 
     def is_answer(self, source: SessionSource, text: str) -> bool:
         """Return whether a message answers a question: yes or no for an approval, else any text."""
@@ -234,6 +318,16 @@ def decide(pending: PendingQuestion, source: SessionSource, role: Role, words: s
     """Answer an approval with what follows `/approve`, or with `deny`. Returns the confirmation.
     Raises `UsageError`."""
     pending.check_right(source, role)
+    if pending.approval is None:
+        raise UsageError("this question is not an approval")
+    answer, done = parse_answer(pending.approval, role, words)
+    pending.answer.set_result(answer)
+    return done
+
+
+def parse_answer(question: ApprovalAsked, role: Role, words: str) -> tuple[ApprovalAnswer, str]:
+    """Return the answer to an approval that the words mean, and its confirmation. Raises
+    `UsageError`."""
     first, *rest = words.split() or ["once"]
     answer = ApprovalAnswer.DENY if first == "deny" else WORDS.get(first)
     if answer is None:
@@ -241,12 +335,11 @@ def decide(pending: PendingQuestion, source: SessionSource, role: Role, words: s
     if answer == ApprovalAnswer.ALWAYS and role != "owner":
         raise UsageError("only an owner may allow something permanently", hint=OWNERS)
     done = CONFIRMATIONS[answer]
-    if answer.value in ("session", "always") and pending.approval is not None:
-        answer = _with_scope(answer, pending.approval, rest)
-        scope = pending.approval.find_scope(answer.scope)
+    if answer.value in ("session", "always"):
+        answer = _with_scope(answer, question, rest)
+        scope = question.find_scope(answer.scope)
         done = f"{done[:-1]}: {scope.label}." if scope else CONFIRMATIONS[ApprovalAnswer.ONCE]
-    pending.answer.set_result(answer)
-    return done
+    return answer, done
 
 
 def _with_scope(

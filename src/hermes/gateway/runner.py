@@ -234,6 +234,8 @@ class GatewayRunner:
             "status": status.status,
             "metrics": status.metrics.text if status.metrics else None,
             "count_turn": status.count_direct_turn,
+            "hooks": self.gateway.hooks,
+            "leases": self.gateway.leases,
             "backend": chat_backend(self.gateway.settings),
         }
         install = self.gateway.settings.security.install_packages

@@ -5,12 +5,18 @@ import contextlib
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from hermes.core.errors import HermesError
-from hermes.gateway.process import AdapterState, GatewayState, write_state
+from hermes.gateway.process import (
+    AdapterState,
+    GatewayState,
+    ReadinessProblem,
+    disk_problem,
+    write_state,
+)
 from hermes.gateway.supervisor import Supervisor
 from hermes.store import QueueCount
 from hermes.util.extras import install_hint, is_installed
@@ -23,6 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+TurnOutcome = Literal["ok", "failed", "client_left"]
+"""How a turn ended. `client_left`: the client of the API server closed the connection during it."""
 BUCKETS = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600)
 
 
@@ -101,6 +109,10 @@ async def serve_metrics(port: int, metrics: Metrics | None) -> AsyncIterator[str
 
 
 INTERVAL_SECONDS = 10.0
+STORE_SECONDS = 5.0  #: Seconds that the store has to answer.
+PROBE_SECONDS = 120.0
+"""Seconds without a successful probe after which a platform counts as not connected."""
+STORE_HINT = "`hermes doctor` checks the store; messages wait until it answers"
 MIN_PAUSE_SECONDS = 1.0  #: Minimum seconds between two writes.
 STATE_NAMES = {"healthy": "connected", "failing": "waiting"}
 """User-visible names of supervisor states."""
@@ -124,30 +136,32 @@ class StatusReporter:
         self._wake = asyncio.Event()
         self.state = "starting"
         self.troubles: list[str] = []
+        self._disk: ReadinessProblem | None = None
+        self._store_error = ""  #: Why the store could not be read; "" if it could.
 
     def count_message(self, platform: str) -> None:
         if self.metrics is not None:
             self.metrics.messages.labels(platform).inc()
         self.changed()
 
-    def count_answer(self, platform: str, seconds: float, *, failed: bool) -> None:
+    def count_answer(self, platform: str, seconds: float, outcome: TurnOutcome) -> None:
         if self.metrics is not None:
-            self.metrics.answers.labels(platform, "failed" if failed else "ok").inc()
+            self.metrics.answers.labels(platform, outcome).inc()
             self.metrics.seconds.labels(platform).observe(max(seconds, 0.0))
         self.changed()
 
-    def count_direct_turn(self, platform: str) -> Callable[[bool], None]:
-        """Count a turn of an adapter, which calls the result at the end, with whether it failed."""
+    def count_direct_turn(self, platform: str) -> Callable[[TurnOutcome], None]:
+        """Count a turn of an adapter, which calls the result at the end, with the outcome."""
         clock = self._gateway.clock
         began = clock.monotonic()
         self._direct_turns += 1
         self._last_direct_in[platform] = self._gateway.now()
         self.count_message(platform)
 
-        def end(failed: bool) -> None:
+        def end(outcome: TurnOutcome) -> None:
             self._direct_turns -= 1
             self._last_direct_out[platform] = self._gateway.now()
-            self.count_answer(platform, clock.monotonic() - began, failed=failed)
+            self.count_answer(platform, clock.monotonic() - began, outcome)
 
         return end
 
@@ -167,11 +181,52 @@ class StatusReporter:
             self._wake.clear()
 
     async def write(self) -> None:
+        """Check the store and the disk, and write the state file."""
+        root, settings = self._gateway.app.home.root, self._gateway.settings.gateway
         try:
-            self.counts = await self._gateway.store.queue_counts()
-            await asyncio.to_thread(write_state, self._gateway.app.home.root, self._state())
+            async with asyncio.timeout(STORE_SECONDS):
+                self.counts = await self._gateway.store.queue_counts()
+            self._store_error = ""
+        except TimeoutError:
+            self._store_error = f"it did not answer within {STORE_SECONDS:g} seconds"
         except HermesError as error:
+            self._store_error = str(error)
+        if self._store_error:
+            log.error("the session store is unavailable: %s", self._store_error)
+        self._disk = await asyncio.to_thread(disk_problem, root, settings.min_free_mb)
+        try:
+            await asyncio.to_thread(write_state, root, self._state())
+        except HermesError as error:
+            self._disk = self._disk or ReadinessProblem("disk", str(error), error.hint)
             log.error("the state of the gateway cannot be written: %s", error)
+
+    def problems(self) -> tuple[ReadinessProblem, ...]:
+        """Return why the gateway is not ready to work; empty if it is."""
+        leases, found = self._gateway.leases, []
+        if self._gateway.draining:
+            found.append(ReadinessProblem("shutdown", "the gateway is stopping"))
+        store = leases.problem or self._store_error
+        if not store and leases.shared and leases.silent_seconds > 2 * leases.seconds:
+            store = f"it has not answered for {leases.silent_seconds:.0f} seconds"
+        if store:
+            reason = f"the session store is unavailable: {store}"
+            found.append(ReadinessProblem("store", reason, STORE_HINT))
+        found += [self._disk] if self._disk else []
+        for each in self._gateway.supervisors:
+            health, part = each.health, f"platform:{each.health.platform}"
+            silent = self._gateway.now() - (health.last_probe or self._gateway.now())
+            if health.state != "healthy":
+                reason = health.last_error or health.state
+                found.append(ReadinessProblem(part, f"not connected: {reason}", health.hint))
+            elif silent > PROBE_SECONDS:
+                reason = f"no sign of life for {silent:.0f} seconds"
+                found.append(ReadinessProblem(part, reason, "hermes gateway restart"))
+        found += [
+            ReadinessProblem(f"platform:{each.platform}", f"not started: {each.detail}", each.hint)
+            for each in self._unavailable
+            if each.state == "failed"
+        ]
+        return tuple(found)
 
     def health(self) -> dict[str, bool]:
         states = [each.health for each in self._gateway.supervisors]
@@ -212,6 +267,7 @@ class StatusReporter:
             turns=self.turns,
             cron=self._describe_jobs(),
             troubles=tuple(self.troubles),
+            problems=self.problems(),
             last_in=max((each.last_in or 0.0 for each in adapters), default=0.0) or None,
             last_out=max((each.last_out or 0.0 for each in adapters), default=0.0) or None,
         )

@@ -110,7 +110,7 @@ class ChatWorker:
 
     def __init__(self, gateway: "Gateway", key: str) -> None:
         self.gateway, self.key, self.parent = gateway, key, background_parent(key)
-        self.questions = ChatQuestions(gateway)
+        self.questions = ChatQuestions(gateway, key)
         self.session = ChatSession(self)
         self.turn: ChatTurn | None = None  #: The running turn.
         self.source: SessionSource | None = None  #: The author of the message in work.
@@ -119,6 +119,8 @@ class ChatWorker:
         """Ids of rows that are handled outside the chat order, such as /stop."""
         self.current_rows: tuple[int, ...] = ()
         """Ids of the rows in work."""
+        self.known_rows: set[int] = set()
+        """Ids of rows that this process has dispatched, or has read before the running turn."""
         self._steered: list[int] = []
         """Ids of rows that were passed into the running turn. Its reply answers them too; those
         that the model did not read before the turn ended wait for a turn of their own."""
@@ -271,7 +273,7 @@ class ChatWorker:
             while (
                 (rows := await self._pending_rows()) or self._check_reset
             ) and not self.gateway.draining:
-                claimed = await self.gateway.claim(self.key)
+                claimed = await self.gateway.leases.claim(self.key)
                 if claimed is None:
                     await self.gateway.clock.sleep(CLAIM_RETRY_SECONDS)
                     continue
@@ -290,12 +292,14 @@ class ChatWorker:
                 self.session.fence = lease.fence
         finally:
             if lease is not None:
-                await self.gateway.release(lease)
+                await self.gateway.leases.release(lease)
 
     async def _pending_rows(self) -> list[InboxRow]:
         """Return the messages to process. A damaged one is marked as unreadable and logged once."""
         inbox, rows = self.gateway.store.inbox, []
-        for row in await inbox.pending(self.key):
+        pending = await inbox.pending(self.key)
+        self.known_rows = {row.id for row in pending}
+        for row in pending:
             if row.id in self.side_rows:
                 continue
             try:
@@ -318,6 +322,9 @@ class ChatWorker:
 
     async def _handle_batch(self, rows: list[InboxRow], lease: ChatLease) -> None:
         events, inbox = [decode_event(row) for row in rows], self.gateway.store.inbox
+        if events[0].button:  # its question is closed
+            await inbox.answer(_ids(rows), (), lease, self.gateway.now(), state="dropped")
+            return
         if is_mirrored(events[0]):
             await self.session.append_mirrored(rows[0], events[0], lease)
             await inbox.answer(_ids(rows), (), None, self.gateway.now())
@@ -442,8 +449,12 @@ class ChatWorker:
     async def _build_message(self, turn: ChatTurn, agent: Agent) -> User:
         """Build the message of a turn, after compacting a history that is almost too long."""
         session = self.gateway.app.session(agent)
-        length, enabled = session.target.profile.context_length, session.compaction_policy.enabled
-        if length and needs_compaction(agent.history, length, enabled=enabled):
+        length, policy = session.target.profile.context_length, session.compaction_policy
+        reported = policy.reported_tokens(agent.history)
+        if not reported:  # the conversation was opened for this message
+            reported = await self.gateway.store.last_prompt_tokens(agent.session_id)
+        enabled = policy.enabled
+        if length and needs_compaction(agent.history, length, reported=reported, enabled=enabled):
             try:
                 await agent.compress()
             except Interrupted:
@@ -502,7 +513,7 @@ class ChatWorker:
             items = await self._compose_reply(row, text, view, finish)
         await self._finish(turn.rows, items, turn.lease, adopt=stream_row)
         seconds = self.gateway.now() - row.received_at
-        self.gateway.status.count_answer(row.platform, seconds, failed=finish.failed)
+        self.gateway.status.count_answer(row.platform, seconds, "failed" if finish.failed else "ok")
         await view.mark_done(failed=finish.failed or finish.interrupted)
 
     async def _reply_with(self, rows: list[InboxRow], text: str, lease: ChatLease | None) -> None:
@@ -561,6 +572,7 @@ def next_batch(rows: Sequence[InboxRow], *, merge: bool) -> list[InboxRow]:
     events = [decode_event(row) for row in rows]
     mergeable = [
         not event.text.startswith("/")
+        and not event.button
         and not is_mirrored(event)
         and same_person(event.source, events[0].source)
         for event in events

@@ -21,7 +21,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 
@@ -271,6 +271,7 @@ class _Client:
         self.gateway = False
         self.watching = False
         self.ended = asyncio.Event()
+        self.messages = 0  #: Number of messages that it got.
         self.in_flight: set[str] = set()
         """Chats with a message that the gateway has not acknowledged."""
 
@@ -280,10 +281,20 @@ class _Client:
 
 
 class LocalServer:
-    """Serves a `ChatLog` to one gateway and any number of users."""
+    """Serves a `ChatLog` to one gateway and any number of users.
 
-    def __init__(self, log: ChatLog | None = None, *, token: str = "") -> None:
-        self.log, self.token = log or ChatLog(), token
+    With `shared`, any number of gateways: `all` of them get every message, like the sessions of a
+    bot on Discord, or the `one` with the fewest does, similar to those on Slack.
+    """
+
+    def __init__(
+        self,
+        log: ChatLog | None = None,
+        *,
+        token: str = "",
+        shared: Literal["", "all", "one"] = "",
+    ) -> None:
+        self.log, self.token, self._shared = log or ChatLog(), token, shared
         self.refusing = False  #: Reject every token.
         self.troubles: list[str] = []  #: What the next sends and edits fail with; see `trouble`.
         self._server: asyncio.Server | None = None
@@ -357,6 +368,8 @@ class LocalServer:
         finally:
             self._connections.discard(connection)
             connection.ended.set()
+            for chat in connection.in_flight if self._shared else ():
+                self._deliver(chat)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
@@ -377,7 +390,8 @@ class LocalServer:
             if self.refusing or not hmac.compare_digest(self.token.encode(), hello.token.encode()):
                 await send_frame(connection.writer, LocalReply(hello.n, error="credentials"))
                 raise _ConnectionDropped
-            await self._drain_old_gateway()
+            if not self._shared:
+                await self._drain_old_gateway()
             connection.gateway = True
         await send_frame(connection.writer, LocalReply(hello.n))
         for chat in self.log.waiting if connection.gateway else ():
@@ -397,8 +411,9 @@ class LocalServer:
         if said is None:
             return
         if word.op == "kept":
-            self.log.mark_stored(word.id)
-            connection.in_flight.discard(said.chat)
+            if self.log.mark_stored(word.id) or not self._shared:
+                for each in self._connections:
+                    each.in_flight.discard(said.chat)
             self._deliver(said.chat)
         else:
             asyncio.get_running_loop().call_later(
@@ -411,9 +426,14 @@ class LocalServer:
 
     def _deliver(self, chat: str) -> None:
         queue = self.log.waiting.get(chat)
-        for connection in self._connections:
-            if connection.gateway and queue and chat not in connection.in_flight:
+        gateways = [each for each in self._connections if each.gateway]
+        if self._shared == "one" and gateways:
+            busy = any(chat in each.in_flight for each in gateways)
+            gateways = [] if busy else [min(gateways, key=lambda each: each.messages)]
+        for connection in gateways:
+            if queue and chat not in connection.in_flight:
                 connection.in_flight.add(chat)
+                connection.messages += 1
                 connection.send(queue[0])
 
     def _reply(self, connection: _Client, request: ServerRequest) -> LocalReply:

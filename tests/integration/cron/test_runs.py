@@ -3,6 +3,7 @@ and what is left when its process dies."""
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from hermes.cron import JobService, Ticker, format_timestamp, session_id_for
 from hermes.store.records import Run
 from hermes.util.concurrency import SystemClock
 from tests.integration.storms.scene import endpoint, started, write_home
+from tests.postgres_server import shared_server
 from tests.unit.cli.terminal import Hermes
 from tests.workspace import make_tool
 
@@ -34,19 +36,23 @@ class FakeOutbox:
     def __init__(self) -> None:
         self.sent: dict[str, tuple[str, str]] = {}
         self.asked = 0
+        self.outcome = "sent"  #: What became of the messages.
+        self.missing = ("slack",)  #: Platforms that are not set up.
 
     async def send(
         self, target: str, text: str, *, key: str, kind: str, attachments: Attachments | None
     ) -> str:
         self.asked += 1
-        if target.startswith("slack"):
-            raise UsageError("slack is not set up")
+        if target.startswith(self.missing):
+            raise UsageError(f"{target.partition(':')[0]} is not set up")
         self.sent.setdefault(key, (target, text))
         assert kind == "cron"
         return key
 
     async def delivered(self, delivery: str) -> str:
-        return "sent"
+        if delivery not in self.sent:
+            raise UsageError(f"there is no delivery {delivery}")
+        return self.outcome
 
     async def targets(self) -> list[str]:
         return []
@@ -65,14 +71,18 @@ class Stage:
         wanted = {"schedule": "every 1d", "prompt": prompt, "name": "news", **fields}
         return str((await self.service.create(wanted))["id"])
 
-    async def run(self, job_id: str) -> Run:
+    async def run(self, job_id: str, *platforms: str) -> Run:
         await self.service.run(job_id)
-        ticker = Ticker.for_app(self.app, SystemClock(), outbox=self.outbox)
+        await self.tick(*platforms)
+        return (await self.app.store.runs.history(job_id))[0]
+
+    async def tick(self, *platforms: str) -> None:
+        """Run due jobs in a process that is set up for these platforms."""
+        ticker = Ticker.for_app(self.app, SystemClock(), outbox=self.outbox, platforms=platforms)
         try:
             await ticker.drain()
         finally:
             await ticker.close()
-        return (await self.app.store.runs.history(job_id))[0]
 
     def said(self, number: int = -1) -> str:
         """The last user message of a request."""
@@ -113,7 +123,7 @@ async def test_answer_is_written_and_sent(stage) -> None:
     async with stage(["Nothing much, but something."]) as it:
         job_id = await it.job(deliver="telegram:7,local,slack", origin="telegram:1")
         run = await it.run(job_id)
-        assert (run.state, run.error) == ("ok", "")
+        assert (run.state, run.error) == ("undelivered", "")
         assert run.delivered == "queued for telegram:7; not sent to slack: slack is not set up"
         ((key, (target, text)),) = it.outbox.sent.items()
         assert target == "telegram:7"
@@ -131,7 +141,7 @@ async def test_answer_is_written_and_sent(stage) -> None:
         assert "terminal" in tools
         assert it.said() == "what is new?"
         job = await it.service.get(job_id)
-        assert (job["last_status"], job["last_error"]) == ("ok", None)
+        assert (job["last_status"], job["last_error"]) == ("undelivered", run.delivered)
 
 
 async def test_secrets_stay_out_of_files_and_chats(stage, hermes_home) -> None:
@@ -303,6 +313,71 @@ async def test_jobs_and_their_subagents_cannot_create_jobs(stage) -> None:
         assert len(it.server.calls) == 3
         for call in it.server.calls:
             assert "cronjob" not in str(call.body["tools"])
+
+
+async def test_answer_that_the_platform_refuses_later_is_not_ok(stage) -> None:
+    async with stage(["Something."]) as it:
+        job_id = await it.job(deliver="telegram:7")
+        it.outbox.outcome = "pending"
+        assert (await it.run(job_id, "telegram")).state == "ok"
+        it.outbox.outcome = "failed: the chat was deleted"
+        await it.tick("telegram")
+        (run,) = await it.app.store.runs.history(job_id)
+        assert run.state == "undelivered"
+        assert run.delivered == "not delivered to telegram:7: failed: the chat was deleted"
+        (job,) = await it.service.list()
+        assert (job["last_status"], job["last_error"]) == ("undelivered", run.delivered)
+        await it.tick("telegram")
+        assert it.outbox.asked == 1
+
+
+async def test_answer_is_delivered_when_its_platform_is_set_up(stage) -> None:
+    async with stage(["Something."]) as it:
+        job_id = await it.job(deliver="slack:C1")
+        run = await it.run(job_id)
+        assert (run.state, run.delivered) == (
+            "undelivered",
+            "not sent to slack:C1: slack is not set up",
+        )
+        it.outbox.missing = ("none",)
+        await it.tick("slack")
+        (run,) = await it.app.store.runs.history(job_id)
+        assert (run.state, run.delivered) == ("ok", "sent to slack:C1")
+        assert ["Something." in text for text in it.outbox.texts] == [True]
+        assert (await it.service.list())[0]["last_status"] == "ok"
+        assert len(it.server.calls) == 1
+
+
+async def test_job_is_left_to_the_gateway_that_serves_its_platform(stage) -> None:
+    with shared_server().database() as url:
+        async with stage(["Something."], store={"url": url}) as it:
+            job_id, other = await it.job(deliver="slack:C1"), "another-machine:1:2"
+            await it.app.store.chats.beat(other, b'["slack"]', 60.0)
+            await it.service.run(job_id)
+            await it.tick("telegram")
+            assert await it.app.store.runs.history(job_id) == ()
+            await it.app.store.chats.renew(other, 0.0)  # it died
+            await it.tick("telegram")
+            (run,) = await it.app.store.runs.history(job_id)
+            assert run.state == "undelivered"
+            it.outbox.missing = ("none",)
+            await it.tick("slack")
+            (run,) = await it.app.store.runs.history(job_id)
+            assert (run.state, len(it.outbox.sent), len(it.server.calls)) == ("ok", 1, 1)
+
+
+async def test_run_of_a_gateway_that_died_on_another_machine_is_taken_over(stage) -> None:
+    with shared_server().database() as url:
+        async with stage(["Something."], store={"url": url}) as it:
+            job_id, other, now = await it.job(), "another-machine:1:2", time.time()
+            await it.app.store.chats.beat(other, b"[]", 60.0)
+            await it.app.store.runs.claim(job_id, round(now), f"{other}/ab", now, now + 120)
+            await it.tick()
+            assert [run.state for run in await it.app.store.runs.history(job_id)] == ["claimed"]
+            await it.app.store.chats.renew(other, 0.0)  # it died
+            await it.tick()
+            (run,) = await it.app.store.runs.history(job_id)
+            assert (run.state, run.attempt) == ("ok", 2)
 
 
 async def test_files_that_an_answer_names_are_sent_as_files(stage, hermes_home, tmp_path) -> None:

@@ -50,6 +50,24 @@ def walk(text: str, start: str, end: str, zone: ZoneInfo = BERLIN) -> list[str]:
         ("every 1h 30m", "interval", NOW + 5400),
         ("Every  90 minutes", "interval", NOW + 5400),
         ("every day", "interval", NOW + 86_400),
+        ("every day at 9am", "cron", at("2026-01-16T09:00+01:00")),
+        ("Weekdays at 8:30", "cron", at("2026-01-16T08:30+01:00")),
+        ("in 20 minutes", "once", NOW + 1200),
+        ("in an hour", "once", NOW + 3600),
+        ("every monday at 9", "cron", at("2026-01-19T09:00+01:00")),
+        ("Mondays at noon", "cron", at("2026-01-19T12:00+01:00")),
+        ("every mon, wed and sun at 7", "cron", at("2026-01-18T07:00+01:00")),
+        ("weekends at 10", "cron", at("2026-01-17T10:00+01:00")),
+        ("weekly on friday at 17:00", "cron", at("2026-01-16T17:00+01:00")),
+        ("monthly on the 1st at 9 am", "cron", at("2026-02-01T09:00+01:00")),
+        ("every day at 9am and 6pm", "cron", at("2026-01-15T18:00+01:00")),
+        ("each tuesday at 12am", "cron", at("2026-01-20T00:00+01:00")),
+        ("tomorrow at 14:00", "once", at("2026-01-16T14:00+01:00")),
+        ("today at 23:15", "once", at("2026-01-15T23:15+01:00")),
+        ("at 9am", "once", at("2026-01-16T09:00+01:00")),
+        ("on friday at 9", "once", at("2026-01-16T09:00+01:00")),
+        ("next thursday at 9", "once", at("2026-01-22T09:00+01:00")),
+        ("every 2 hours", "interval", NOW + 7200),
         ("0 9 * * 1-5", "cron", at("2026-01-16T09:00+01:00")),
         ("@daily", "cron", at("2026-01-16T00:00+01:00")),
         ("0 9 * * MON", "cron", at("2026-01-19T09:00+01:00")),
@@ -96,7 +114,17 @@ def test_invalid_schedules_are_refused_in_one_line(text: str) -> None:
         ("0 0 1 13 *", "bad month"),
         ("0 0 32 * *", "bad day-of-month"),
         ("2020-01-01T00:00", "is in the past: it is now 2026-01-15 13:00 CET"),
-        ("every day at 9am", "is not an interval"),
+        ("every soon", "is not an interval"),
+        ("every foo at 9", "'every foo' does not name days"),
+        ("every monday at 25:00", "'25:00' is not a time of day"),
+        ("every day at 13pm", "'13pm' is not a time of day"),
+        ("every weekday", "has no time of day"),
+        ("every 2 days at 9", "mixes an interval with a time of day"),
+        ("monthly on the 32nd at 9", "does not name days"),
+        ("every day at 9:30 and 18:00", "has different minutes"),
+        ("monday at 9", "can mean once or every week"),
+        ("today at 9", "is in the past: it is now 2026-01-15 13:00 CET"),
+        ("at teatime", "'teatime' is not a time of day"),
     ],
 )
 def test_error_names_the_reason(text: str, message: str) -> None:
@@ -199,7 +227,17 @@ def test_years_of_missed_instants_are_counted_quickly() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["30m", "every 2h", "0 9 * * 1-5", "2026-02-01T09:30", "@daily", "every 1h30m"]
+    "text",
+    [
+        "30m",
+        "every 2h",
+        "0 9 * * 1-5",
+        "2026-02-01T09:30",
+        "@daily",
+        "every 1h30m",
+        "weekdays at 8:30",
+        "tomorrow at 14:00",
+    ],
 )
 def test_schedule_survives_storing(text: str) -> None:
     schedule = parse_schedule(text, NOW, BERLIN)

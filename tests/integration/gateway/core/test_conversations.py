@@ -8,6 +8,7 @@ import pytest
 
 from hermes.core.errors import StoreError
 from hermes.core.messages import Assistant, Text, User
+from hermes.core.model import Usage
 from hermes.core.testing import Stall, Step
 from hermes.gateway import gateway, outbox, worker
 from hermes.store.records import InboxItem
@@ -49,7 +50,7 @@ async def test_work_of_another_process_is_read_again(harness, opened_by):
 async def test_a_right_is_given_back_though_the_next_was_refused(harness, monkeypatch):
     """Another process handled the rest meanwhile."""
     runner = await harness.open()
-    claim, store, claims = runner.gateway.claim, runner.gateway.store, iter([True])
+    claim, store, claims = runner.gateway.leases.claim, runner.gateway.store, iter([True])
 
     async def once(key: str) -> object:
         rows = await store.inbox.pending(key)
@@ -59,7 +60,7 @@ async def test_a_right_is_given_back_though_the_next_was_refused(harness, monkey
         await store.inbox.answer(tuple(row.id for row in rows), (), None, runner.gateway.now())
         return None
 
-    monkeypatch.setattr(runner.gateway, "claim", once)
+    monkeypatch.setattr(runner.gateway.leases, "claim", once)
     monkeypatch.setattr(worker, "CLAIM_RETRY_SECONDS", 0.01)
     await harness.ask("hello", "hello")
     await idle(harness)
@@ -245,3 +246,43 @@ async def test_mirrored_message_is_appended_once_after_failures(harness, monkeyp
     await harness.wait_idle()
     kept = [each.text for each in await runner.gateway.store.messages(chat.session_id)]
     assert sum("the train is late" in text for text in kept) == 1
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_hygiene_goes_by_the_size_that_the_api_reported(harness, restarted):
+    """The estimate of these short messages is far below the limit."""
+    limits = {"model__context_length": 40_000, "compression__threshold": 1.0}
+    almost_full = Step((Text("second"),), usage=Usage(36_000, 10))
+    script = ["first", almost_full] if restarted else ["first", almost_full, "third"]
+    runner = await harness.open(script, **limits)
+    await harness.ask("one", "first")
+    await harness.ask("two", "second")
+    await idle(harness)
+    asked: list[str] = []
+    if restarted:
+        await harness.close()
+        runner = await harness.open(["third"], **limits)
+        harness.say("/usage")
+    await harness.until(lambda: runner.gateway.open_agents().get(KEY), "the agent")
+    agent = runner.gateway.open_agents()[KEY]
+
+    async def compress(focus: str = "") -> None:
+        asked.append(focus)
+
+    object.__setattr__(agent, "compress", compress)
+    await harness.ask("three", "third")
+    assert asked == [""]
+
+
+async def test_chat_of_a_platform_that_only_other_gateways_serve_is_left_to_them(harness):
+    runner = await harness.open(session_reset__mode="idle", session_reset__idle_minutes=1)
+    await harness.ask("hello", "hello")
+    await idle(harness)
+    store, now = runner.gateway.store, runner.gateway.now()
+    (chat,) = await store.chats.select()
+    origin = chat.origin.replace(b'"local"', b'"telegram"')
+    await store.create("theirs", source="telegram", model="m", system_prompt="")
+    await store.chats.bind("agent:main:telegram:dm:7", "theirs", origin, now - 600)
+    await runner.maintenance.expire()
+    theirs = await store.chats.get("agent:main:telegram:dm:7")
+    assert (theirs.session_id, theirs.fence) == ("theirs", 0)

@@ -70,14 +70,14 @@ async def test_stop_counts_also_before_the_model_is_asked(harness, monkeypatch):
 
 async def test_short_store_failure_only_delays_the_answer(harness, monkeypatch):
     runner = await harness.open()
-    claim, failures = runner.gateway.claim, [StoreError("busy")]
+    claim, failures = runner.gateway.leases.claim, [StoreError("busy")]
 
     async def once(key: str) -> object:
         if failures:
             raise failures.pop()
         return await claim(key)
 
-    monkeypatch.setattr(runner.gateway, "claim", once)
+    monkeypatch.setattr(runner.gateway.leases, "claim", once)
     await harness.ask("hello", "hello")
 
 
@@ -139,7 +139,7 @@ async def test_a_message_that_comes_while_the_right_to_a_chat_is_given_back_is_a
 ):
     slow = Step((Text("the second"),), faults=(Stall(0, seconds=0.4),))
     runner = await harness.open(["the first", slow])
-    release, said = runner.gateway.release, asyncio.Event()
+    release, said = runner.gateway.leases.release, asyncio.Event()
 
     async def later(lease: object) -> None:
         if not said.is_set():
@@ -148,7 +148,7 @@ async def test_a_message_that_comes_while_the_right_to_a_chat_is_given_back_is_a
             await asyncio.sleep(0.2)
         await release(lease)
 
-    monkeypatch.setattr(runner.gateway, "release", later)
+    monkeypatch.setattr(runner.gateway.leases, "release", later)
     await harness.ask("first", "the first")
     await harness.wait_for("the second")
 

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 from hermes.core.messages import Text
-from hermes.core.testing import RecordedRequest, Refuse, Stall, Step, StepLike
-from tests.integration.platforms.api_server.conftest import chat
+from hermes.core.testing import RecordedRequest, Refuse, Slow, Stall, Step, StepLike
+from hermes.gateway.platforms.api_server.http import ApiOptions
+from tests.integration.platforms.api_server.conftest import KEY, chat
 
 SESSION = "x-hermes-session-id"
 
@@ -108,7 +109,8 @@ async def test_busy_session_gets_409(serve):
         text = str(request.body["messages"][-1]["content"])
         return Step((Text("wait a moment"),), faults=(Stall(),)) if text == "hold" else text
 
-    async with serve(script) as server:
+    options = ApiOptions(port=0, key=KEY, wait_seconds=0.1)
+    async with serve(script, options=options) as server:
         name = (await ask(server.http, "one")).headers[SESSION]
         held = {"json": chat("hold", stream=True), "headers": {SESSION: name}}
         async with server.http.stream("POST", "/v1/chat/completions", **held) as stream:
@@ -118,6 +120,28 @@ async def test_busy_session_gets_409(serve):
                 "/v1/chat/completions", json=chat("two"), headers={SESSION: name}
             )
         assert (busy.status_code, busy.json()["error"]["code"]) == (409, "session_busy")
+
+
+async def test_request_for_a_busy_session_waits_for_its_turn(serve):
+    def script(request: RecordedRequest) -> StepLike:
+        text = str(request.body["messages"][-1]["content"])
+        return Step((Text("first"),), faults=(Slow(0.2),)) if text == "slow" else text
+
+    async with serve(script) as server:
+        name = (await ask(server.http, "one")).headers[SESSION]
+
+        def post(text: str) -> Any:
+            body, headers = chat(text), {SESSION: name}
+            return server.http.post("/v1/chat/completions", json=body, headers=headers)
+
+        slow = asyncio.ensure_future(post("slow"))
+        while len(server.model.calls) < 2:
+            await asyncio.sleep(0.01)
+        answers = await asyncio.gather(slow, post("second"), post("third"))
+        assert [each.status_code for each in answers] == [200, 200, 200]
+        log = [message.text for message in await server.app.store.messages(name)]
+        assert log[2:4] == ["slow", "first"]
+        assert sorted(log[4:]) == ["second", "second", "third", "third"]
 
 
 async def test_after_a_failure_the_client_can_ask_again(serve):

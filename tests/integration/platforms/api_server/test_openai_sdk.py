@@ -8,21 +8,14 @@ import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 
-from hermes.core.messages import Text, ToolCall
-from hermes.core.testing import RecordedRequest, Refuse, StepLike
+from hermes.core.messages import Text
+from hermes.core.testing import Refuse, Stall, Step
 from tests.integration.platforms.api_server.conftest import KEY, Served, chat
+from tests.integration.platforms.api_server.test_responses import asks_a_tool
 from tests.integration.sdk.strict import checked
 
-TODO = ToolCall("call_1", "todo", '{"todos":[{"id":"1","content":"x","status":"pending"}]}')
 OURS = frozenset({"hermes", "store", "tool", "call_id", "status", "label", "seconds"})
 """OpenAI sends `store` too, but its client does not know."""
-
-
-def asks_a_tool(request: RecordedRequest) -> StepLike:
-    """Text and a call first; then the answer."""
-    if request.body["messages"][-1]["role"] == "tool":
-        return "All done."
-    return [Text("Let me see."), TODO]
 
 
 def sync_client(server: Served) -> openai.OpenAI:
@@ -113,11 +106,11 @@ async def test_tool_progress_is_ignored_by_other_clients(serve):
         assert "".join(said) == "Let me see.\n\nAll done."
 
 
-async def test_calls_of_our_tools_are_items_of_a_response(serve):
+async def test_calls_of_our_tools_ask_nothing_of_the_client(serve):
     async with serve(asks_a_tool) as server, async_client(server) as client:
         response = await client.responses.create(model="m", input="go")
         assert [item.type for item in response.output] == [
-            "message", "function_call", "function_call_output", "message",
+            "message", "mcp_call", "message",
         ]  # fmt: skip
         kinds: list[str] = []
         async with client.responses.stream(model="m", input="go") as events:
@@ -126,6 +119,25 @@ async def test_calls_of_our_tools_are_items_of_a_response(serve):
         assert kinds[0] == "response.created"
         assert kinds[-1] == "response.completed"
         assert final.output_text == "Let me see.All done."
+
+
+async def test_closing_a_stream_stops_the_turn(serve):
+    outcomes: list[str] = []
+    held = Step((Text("one two"),), faults=(Stall(after=1),))
+    async with serve(lambda _request: held, count_turn=lambda _name: outcomes.append) as server:
+        async with async_client(server) as client:
+            chunks = await client.chat.completions.create(**chat("go"), stream=True)
+            async for chunk in chunks:
+                if chunk.choices[0].delta.content:
+                    break
+            await chunks.close()
+            async with client.responses.stream(model="m", input="go") as events:
+                async for event in events:
+                    if event.type == "response.output_text.delta":
+                        break
+        while len(outcomes) < 2:
+            await asyncio.sleep(0.01)
+    assert outcomes == ["client_left", "client_left"]
 
 
 async def test_model_failure_raises_an_api_error(serve):

@@ -6,9 +6,19 @@ from typing import Any
 
 import httpx2
 
+from hermes.core.messages import Text, ToolCall
+from hermes.core.testing import RecordedRequest, StepLike
 from tests.integration.platforms.api_server.conftest import Served
 
 SESSION = "x-hermes-session-id"
+TODO = ToolCall("call_1", "todo", '{"todos":[{"id":"1","content":"x","status":"pending"}]}')
+
+
+def asks_a_tool(request: RecordedRequest) -> StepLike:
+    """Text and a call first; then the answer."""
+    if request.body["messages"][-1]["role"] == "tool":
+        return "All done."
+    return [Text("Let me see."), TODO]
 
 
 async def respond(http: httpx2.AsyncClient, text: Any, **more: Any) -> dict[str, Any]:
@@ -118,3 +128,61 @@ async def test_stream_equals_the_stored_response(served):
     assert last["type"] == "response.completed"
     kept = await served.http.get(f"/v1/responses/{last['response']['id']}")
     assert kept.json() == last["response"]
+
+
+async def test_client_that_returns_or_refers_to_items_continues_its_session(serve):
+    async with serve(asks_a_tool) as server:
+        question = {"role": "user", "content": "go"}
+        for kind in ("items", "items without output", "references"):
+            first = await respond(server.http, [question])
+            items = [
+                {"type": "item_reference", "id": item["id"]} if kind == "references" else item
+                for item in first["output"]
+            ]
+            if kind == "items without output":  # as @openai/agents does
+                items = [{n: v for n, v in each.items() if n != "output"} for each in items]
+            second = await respond(server.http, [question, *items, *items[-1:], question])
+            if kind != "references":  # the repeated item makes this another conversation
+                assert second["hermes"]["session_id"] != first["hermes"]["session_id"]
+                second = await respond(server.http, [question, *items, question])
+            assert second["hermes"]["session_id"] == first["hermes"]["session_id"], kind
+            messages = server.model.calls[-2].body["messages"][1:]
+            roles = [each["role"] for each in messages]
+            assert roles == ["user", "assistant", "tool", "assistant", "user"]
+            assert messages[2]["content"].startswith("Todo list")
+
+
+async def test_items_of_a_lost_session_become_the_history_of_a_new_one(serve):
+    async with serve(asks_a_tool) as server:
+        question = {"role": "user", "content": "go"}
+        first = await respond(server.http, [question])
+        other = {"role": "user", "content": "something else"}
+        second = await respond(server.http, [other, *first["output"], question])
+        assert second["hermes"]["session_id"] != first["hermes"]["session_id"]
+        _system, asked, called, result, *_rest = server.model.calls[-2].body["messages"]
+        assert asked["content"] == "something else"
+        assert called["tool_calls"][0]["function"]["name"] == "todo"
+        assert called["tool_calls"][0]["id"] == result["tool_call_id"] == first["output"][1]["id"]
+
+
+async def test_reference_to_an_unknown_item_is_refused(served):
+    first = await respond(served.http, "one")
+    known = first["output"][0]["id"]
+    await served.http.delete(f"/v1/responses/{first['id']}")
+    for item_id in (known, "msg_of_another_server", f"{known}99", ""):
+        items = [{"type": "item_reference", "id": item_id}, {"role": "user", "content": "x"}]
+        reply = await served.http.post("/v1/responses", json={"input": items})
+        assert (reply.status_code, reply.json()["error"]["code"]) == (400, "item_not_found")
+        assert reply.json()["error"]["param"] == "input[0].id"
+
+
+async def test_stored_response_with_a_tool_equals_the_stream(serve):
+    async with serve(asks_a_tool) as server:
+        body = {"input": "go", "stream": True}
+        text = (await server.http.post("/v1/responses", json=body)).text
+        last = json.loads(text.strip().split("data: ")[-1])["response"]
+        kept = (await server.http.get(f"/v1/responses/{last['id']}")).json()
+        assert kept == last
+        assert [item["type"] for item in kept["output"]] == ["message", "mcp_call", "message"]
+        assert kept["output"][1]["server_label"] == "hermes"
+        assert "function_call" not in text

@@ -151,6 +151,24 @@ def test_input_items_become_messages():
     ]
 
 
+def test_call_of_a_server_tool_becomes_a_call_and_its_result():
+    error = {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no"}]}
+    items = [
+        InputItem("message", "assistant", "Let me see."),
+        InputItem("mcp_call", id="mcp_1", name="f", arguments="{}", output="done"),
+        InputItem("mcp_call", id="mcp_2", name="g", arguments="{}", error=error),
+        InputItem("mcp_call", id="mcp_3", name="h", arguments="{}", error="broken"),
+    ]
+    assert input_messages(items) == [
+        Assistant((Text("Let me see."), ToolCall("mcp_1", "f", "{}")), "tool_calls"),
+        ToolResult("mcp_1", "f", "done"),
+        Assistant((ToolCall("mcp_2", "g", "{}"),), "tool_calls"),
+        ToolResult("mcp_2", "g", "no"),
+        Assistant((ToolCall("mcp_3", "h", "{}"),), "tool_calls"),
+        ToolResult("mcp_3", "h", "broken"),
+    ]
+
+
 def test_parallel_calls_stay_in_one_reply():
     items = [
         InputItem(role="user", content="go"),

@@ -1,5 +1,6 @@
 """Agents are found again by their conversation; text is sent once."""
 
+import asyncio
 from typing import Any, cast
 
 from hermes.agent import Agent
@@ -28,7 +29,7 @@ def agent(name: str) -> Agent:
 
 async def test_taken_agent_is_not_found_again():
     live = ApiAgentPool(Leaving(), 3)
-    await live.keep("s1", agent("one"), ("a", "b"))
+    live.keep("s1", agent("one"), ("a", "b"))
     kept = live.take("b")
     assert kept is not None
     assert (kept.agent, kept.session_id) == ("one", "s1")
@@ -40,7 +41,8 @@ async def test_oldest_agent_is_closed_and_its_session_remembered():
     leaving = Leaving()
     live = ApiAgentPool(leaving, 2)
     for number in range(3):
-        await live.keep(f"s{number}", agent(f"agent {number}"), (f"k{number}",))
+        live.keep(f"s{number}", agent(f"agent {number}"), (f"k{number}",))
+    await live.wait_closed("s0")
     assert leaving.left == ["agent 0"]
     kept = live.take("k0")
     assert kept is not None
@@ -50,20 +52,50 @@ async def test_oldest_agent_is_closed_and_its_session_remembered():
 async def test_newer_conversation_replaces_one_with_the_same_key():
     leaving = Leaving()
     live = ApiAgentPool(leaving, 9)
-    await live.keep("s1", agent("one"), ("same", session_key("s1")))
-    await live.keep("s2", agent("two"), ("same", session_key("s2")))
+    live.keep("s1", agent("one"), ("same", session_key("s1")))
+    live.keep("s2", agent("two"), ("same", session_key("s2")))
+    await live.wait_closed("s1")
     assert leaving.left == ["one"]
-    assert not live.has(session_key("s1"))
+    assert not live.get(session_key("s1"))
     kept = live.take("same")
     assert kept is not None
     assert kept.agent == "two"
 
 
+async def test_closing_an_agent_does_not_delay_the_request_that_displaces_it():
+    may_end, left = asyncio.Event(), []
+
+    async def leave(agent: Agent) -> None:
+        await may_end.wait()
+        left.append(agent)
+
+    live = ApiAgentPool(leave, 1)
+    live.keep("s1", agent("one"), ("a",))
+    live.keep("s2", agent("two"), ("b",))
+    await asyncio.sleep(0)
+    assert left == []
+    may_end.set()
+    await live.wait_closed("s1")
+    assert left == ["one"]
+    await live.close()
+    assert left == ["one", "two"]
+
+
+async def test_failure_to_close_an_agent_is_logged(caplog):
+    async def leave(_agent: Agent) -> None:
+        raise OSError("broken")
+
+    live = ApiAgentPool(leave, 9)
+    live.keep("s1", agent("one"), ("a",))
+    await live.close()
+    assert "could not be closed" in caplog.text
+
+
 async def test_close_closes_all_agents():
     leaving = Leaving()
     live = ApiAgentPool(leaving, 9)
-    await live.keep("s1", agent("one"), ("a",))
-    await live.keep("s2", agent("two"), ("b",))
+    live.keep("s1", agent("one"), ("a",))
+    live.keep("s2", agent("two"), ("b",))
     await live.close()
     assert sorted(leaving.left) == ["one", "two"]
     assert live.take("a") is None

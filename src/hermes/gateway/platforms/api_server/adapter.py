@@ -118,7 +118,14 @@ class ApiServer(Adapter):
         def now() -> float:
             return app.clock.now().timestamp()
 
-        turns = ApiTurns(app, options, extra.get("backend", ""), extra.get("count_turn"))
+        turns = ApiTurns(
+            app,
+            options,
+            extra.get("backend", ""),
+            extra.get("count_turn"),
+            hooks=extra.get("hooks"),
+            leases=extra.get("leases"),
+        )
         endpoints = (
             ServerEndpoints(turns, app.clock, name, extra.get("status"), extra.get("metrics")),
             ChatCompletions(turns, name, now),

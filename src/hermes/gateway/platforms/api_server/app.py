@@ -47,7 +47,7 @@ USUAL_HEADERS = "authorization, content-type, idempotency-key, x-hermes-session-
 EXPOSED = f"{SESSION_HEADER}, {REPLAYED}"
 SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
 """Headers of every response."""
-PUBLIC_PATHS = frozenset({"/health", "/v1/health"})  #: Paths that need no key.
+PUBLIC_PATHS = frozenset({"/health", "/v1/health", "/ready"})  #: Paths that need no key.
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
 EVENT_HEADER = "Last-Event-ID"
 TURN: dict[str, Any] = {"errors": (404, 409, 429, 502, 503)}  #: For operations that run a turn.
@@ -341,6 +341,13 @@ class HealthStatus(msgspec.Struct, frozen=True):
     status: Literal["ok"] = "ok"
 
 
+class Readiness(msgspec.Struct, frozen=True):
+    status: Literal["ready", "not_ready"] = "ready"
+    problems: list[str] = []
+    """The parts that do not work, such as `store` or `platform:telegram`. The reasons are in
+    /health/detailed, because this operation needs no key."""
+
+
 class DetailedHealth(msgspec.Struct, frozen=True):
     version: str
     model: str
@@ -381,6 +388,15 @@ class ServerEndpoints:
     @operation("GET /v1/health", HealthStatus)
     async def health(self, _request: ApiRequest) -> Response:
         return json_response(HealthStatus())
+
+    @operation("GET /ready", Readiness, errors=(503,))
+    async def ready(self, _request: ApiRequest) -> Response:
+        """Say whether requests can be answered now; `health` says only that the process runs."""
+        state = self._status() if self._status else {}
+        found = [each["part"] for each in state.get("problems", ())]
+        if not found:
+            return json_response(Readiness())
+        return json_response(Readiness("not_ready", found), 503)
 
     @operation("GET /health/detailed", DetailedHealth)
     async def detailed(self, _request: ApiRequest) -> Response:

@@ -97,6 +97,8 @@ class ApiOptions(msgspec.Struct, frozen=True):
     send_seconds: float = 60.0  #: Seconds after which a client that does not read is dropped.
     beat_seconds: float = 15.0
     """Seconds without data after which a stream sends a keep-alive comment."""
+    wait_seconds: float = 120.0
+    """Seconds that a request waits for the turns that run in its session."""
 
 
 def read_options(

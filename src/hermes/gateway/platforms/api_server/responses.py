@@ -1,11 +1,10 @@
 """/v1/responses: the server stores the conversation and can continue from any of its answers."""
 
-import asyncio
+import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
-from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec import Meta, field
@@ -40,14 +39,22 @@ from hermes.gateway.platforms.api_server.http import (
     sse_event,
     turn_error,
 )
-from hermes.gateway.platforms.api_server.turns import ApiTurn, ApiTurns, AppendOnlyText, TurnRequest
+from hermes.gateway.platforms.api_server.turns import (
+    ApiClaim,
+    ApiTurn,
+    ApiTurns,
+    AppendOnlyText,
+    ConversationDigest,
+    TurnRequest,
+)
 from hermes.store import SessionStore, StoredResponse, repair_history
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
 
 
 class InputItem(msgspec.Struct, frozen=True):
-    """A message, or a function call and its result."""
+    """A message, a function call or its result, or an item of an earlier response: the item itself,
+    or a reference to it."""
 
     type: str | None = None
     role: Role | None = None
@@ -56,6 +63,11 @@ class InputItem(msgspec.Struct, frozen=True):
     name: str | None = None
     arguments: str | None = None
     output: str | list[ContentPart] | None = None
+    id: str | None = None
+    error: Any = None
+
+
+InputItems = list[InputItem]
 
 
 class ConversationRef(msgspec.Struct, frozen=True):
@@ -90,24 +102,26 @@ class MessageItem(msgspec.Struct, frozen=True, tag_field="type", tag="message"):
     role: Literal["assistant"] = "assistant"
 
 
-class FunctionCallItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call"):
-    """A call of a server-side tool that has already been made; the client has nothing to do."""
+class ToolCallError(msgspec.Struct, frozen=True):
+    content: list[dict[str, str]]
+    type: Literal["mcp_tool_execution_error"] = "mcp_tool_execution_error"
+
+
+class ToolCallItem(msgspec.Struct, frozen=True, tag_field="type", tag="mcp_call"):
+    """A call of a tool of this server. Clients execute a `function_call` or fail without such a
+    tool; an `mcp_call` is the item for calls that the server has made itself."""
 
     id: str
-    call_id: str
     name: str
     arguments: str
     status: Status = "completed"
+    output: str | None = None
+    error: ToolCallError | None = None
+    server_label: Literal["hermes"] = "hermes"
+    approval_request_id: None = None
 
 
-class FunctionOutputItem(msgspec.Struct, frozen=True, tag_field="type", tag="function_call_output"):
-    id: str
-    call_id: str
-    output: str
-    status: Status = "completed"
-
-
-Item = MessageItem | FunctionCallItem | FunctionOutputItem
+Item = MessageItem | ToolCallItem
 
 
 class ResponseUsage(msgspec.Struct, frozen=True):
@@ -162,8 +176,8 @@ class ResponseDeleted(msgspec.Struct, frozen=True):
     deleted: Literal[True] = True
 
 
-IGNORED = frozenset({"reasoning"})
-CALL = "function_call"
+IGNORED = frozenset({"reasoning", "mcp_list_tools"})
+CALL, SERVER_CALL, REFERENCE = "function_call", "mcp_call", "item_reference"
 
 
 def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
@@ -175,13 +189,25 @@ def input_messages(given: str | Sequence[InputItem]) -> list[Message]:
         if item.type in IGNORED:
             continue
         message = _convert_item(item, f"input[{number}]")
-        before = messages[-1] if messages else None
-        if item.type == CALL and isinstance(before, Assistant) and isinstance(message, Assistant):
+        before, is_call = messages[-1] if messages else None, item.type in (CALL, SERVER_CALL)
+        if is_call and isinstance(before, Assistant) and isinstance(message, Assistant):
             # The text and the calls of one reply arrive as separate items.
             messages[-1] = Assistant((*before.parts, *message.parts), message.finish_reason)
         else:
             messages.append(message)
+        if item.type == SERVER_CALL:
+            output = item.output if item.error is None else _error_text(item.error)
+            result = ChatMessage("tool", output, tool_call_id=item.id, name=item.name)
+            messages.append(to_message(result, f"input[{number}]"))
     return messages
+
+
+def _error_text(error: Any) -> str:
+    """Return the text of the error of a call, in our form or another."""
+    try:
+        return "\n".join(part["text"] for part in error["content"])
+    except (KeyError, TypeError):
+        return error if isinstance(error, str) else msgspec.json.encode(error).decode()
 
 
 def _convert_item(item: InputItem, param: str) -> Message:
@@ -190,8 +216,9 @@ def _convert_item(item: InputItem, param: str) -> Message:
             if item.role is None:
                 raise bad_request("a message needs a role", param=param)
             return to_message(ChatMessage(item.role, item.content), param)
-        case "function_call":
-            call = ToolCall(item.call_id or "", item.name or "", item.arguments or "{}")
+        case "function_call" | "mcp_call":
+            call_id = item.id if item.type == SERVER_CALL else item.call_id
+            call = ToolCall(call_id or "", item.name or "", item.arguments or "{}")
             return Assistant((call,), "tool_calls")
         case "function_call_output":
             result = ChatMessage("tool", item.output, tool_call_id=item.call_id)
@@ -211,7 +238,9 @@ class ResponseBuilder:
         self.response = response
         self._items: list[Item] = []
         self._text = AppendOnlyText()
-        self._message: MessageItem | None = None  #: The message whose text is being received.
+        self._message: int | None = None
+        """The index of the message whose text is being received."""
+        self._calls: dict[str, int] = {}  #: The index of each running call, by its id.
         self._next_number = 0
         self.error: ApiError | None = None  #: Why the turn has no answer, after `finish`.
 
@@ -222,32 +251,44 @@ class ResponseBuilder:
     def feed(self, event: Event) -> Iterator[Fields]:
         if text := self._text.feed(event):
             if self._message is None:
-                self._message = MessageItem(_new_id("msg"), [], "in_progress")
-                yield self._item_added(self._message)
-                yield self._part_event("response.content_part.added", part=OutputText(""))
-            yield self._part_event("response.output_text.delta", delta=text, logprobs=[])
+                self._message = len(self._items)
+                yield self._item_added(MessageItem(self._new_id("msg"), [], "in_progress"))
+                part = OutputText("")
+                yield self._event("response.content_part.added", self._message, 0, part=part)
+            more: Fields = {"delta": text, "logprobs": []}
+            yield self._event("response.output_text.delta", self._message, 0, **more)
         match event:
             case TextFinished() | TurnFinished() if self._message is not None:
-                part = OutputText(self._text.text)
-                yield self._part_event("response.output_text.done", text=part.text, logprobs=[])
-                yield self._part_event("response.content_part.done", part=part)
-                yield self._item_done(replace(self._message, content=[part], status="completed"))
+                index, part = self._message, OutputText(self._text.text)
+                more = {"text": part.text, "logprobs": []}
+                yield self._event("response.output_text.done", index, 0, **more)
+                yield self._event("response.content_part.done", index, 0, part=part)
+                yield self._item_done(index, content=[part], status="completed")
                 self._message, self._text = None, AppendOnlyText()
             case ToolStarted():
-                call = event.call
-                item = FunctionCallItem(_new_id("fc"), call.id, call.name, call.arguments)
-                yield self._item_added(replace(item, arguments="", status="in_progress"))
-                kind = "response.function_call_arguments"
-                position = {"item_id": item.id, "output_index": len(self._items)}
-                yield self._event(f"{kind}.delta", **position, delta=item.arguments)
-                yield self._event(f"{kind}.done", **position, arguments=item.arguments)
-                yield self._item_done(item)
-            case ToolFinished():
-                output = FunctionOutputItem(_new_id("fco"), event.call_id, event.result)
-                yield self._item_added(output)
-                yield self._item_done(output)
+                call, index = event.call, len(self._items)
+                self._calls[call.id] = index
+                item = ToolCallItem(self._new_id("mcp"), call.name, "", "in_progress")
+                yield self._item_added(item)
+                yield self._event("response.mcp_call.in_progress", index)
+                self._items[index] = replace(item, arguments=call.arguments)
+                kind = "response.mcp_call_arguments"
+                yield self._event(f"{kind}.delta", index, delta=call.arguments)
+                yield self._event(f"{kind}.done", index, arguments=call.arguments)
+            case ToolFinished() if event.call_id in self._calls:
+                index = self._calls.pop(event.call_id)
+                if event.failed:
+                    error = ToolCallError([{"type": "text", "text": event.result}])
+                    yield self._event("response.mcp_call.failed", index)
+                    yield self._item_done(index, status="failed", error=error)
+                else:
+                    yield self._event("response.mcp_call.completed", index)
+                    yield self._item_done(index, status="completed", output=event.result)
             case _:
                 pass
+        if isinstance(event, TurnFinished):  # calls that a stopped turn left behind
+            for index in self._calls.values():
+                yield self._item_done(index, status="incomplete")
 
     def finish(self, end: TurnFinished, *, messages: int) -> ResponseObject:
         """Return the final response; `messages` is the length of the conversation."""
@@ -276,28 +317,41 @@ class ResponseBuilder:
         return self._event(f"response.{self.response.status}", response=self.response)
 
     def _item_added(self, item: Item) -> Fields:
-        index = len(self._items)
-        return self._event("response.output_item.added", output_index=index, item=item)
-
-    def _item_done(self, item: Item) -> Fields:
         self._items.append(item)
         index = len(self._items) - 1
+        return self._event("response.output_item.added", output_index=index, item=item)
+
+    def _item_done(self, index: int, **changes: Any) -> Fields:
+        item = self._items[index] = replace(self._items[index], **changes)
         return self._event("response.output_item.done", output_index=index, item=item)
 
-    def _part_event(self, kind: str, **more: Any) -> Fields:
-        """Return an event about the message that is being received."""
-        item_id = self._message.id if self._message else ""
-        index = len(self._items)
-        return self._event(kind, item_id=item_id, output_index=index, content_index=0, **more)
-
-    def _event(self, kind: str, **more: Any) -> Fields:
-        number = self._next_number
+    def _event(
+        self, kind: str, index: int | None = None, content_index: int | None = None, **more: Any
+    ) -> Fields:
+        """Return an event, about the item with `index` if that is given."""
+        fields: Fields = {"type": kind, "sequence_number": self._next_number}
         self._next_number += 1
-        return {"type": kind, "sequence_number": number, **more}
+        if index is not None:
+            fields |= {"item_id": self._items[index].id, "output_index": index}
+        if content_index is not None:
+            fields["content_index"] = content_index
+        return fields | more
+
+    def _new_id(self, prefix: str) -> str:
+        """Return the id of the next item. It names its response, so that `parse_item_id` can find
+        an item to which a client refers."""
+        return f"{prefix}_{self.response.id.removeprefix(RESPONSE_PREFIX)}_{len(self._items)}"
 
 
-def _new_id(prefix: str) -> str:
-    return f"{prefix}_{secrets.token_hex(12)}"
+RESPONSE_PREFIX = "resp_"
+_ITEM_ID = re.compile(r"(?:msg|mcp)_([0-9a-f]{32})_([0-9]{1,6})", re.ASCII)
+
+
+def parse_item_id(item_id: str) -> tuple[str, int]:
+    """Return the id of the response of an item and the index of the item; ("", 0) if the id is not
+    one of ours."""
+    found = _ITEM_ID.fullmatch(item_id)
+    return (f"{RESPONSE_PREFIX}{found[1]}", int(found[2])) if found else ("", 0)
 
 
 class _StoredPosition(msgspec.Struct, frozen=True):
@@ -306,13 +360,17 @@ class _StoredPosition(msgspec.Struct, frozen=True):
     hermes: SessionPosition
 
 
+class _StoredOutput(msgspec.Struct, frozen=True):
+    """The part of a stored response that is needed to refer to its items."""
+
+    output: list[InputItem]
+
+
 class ResponsesEndpoint:
     def __init__(
         self, turns: ApiTurns, store: SessionStore, model_name: str, now: Callable[[], float]
     ) -> None:
         self._turns, self._store, self._model_name, self._now = turns, store, model_name, now
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Locks of named conversations, in which one answer is written at a time."""
 
     @operation(
         "POST /v1/responses", ResponseObject, ResponseRequest, (KEY_HEADER,), **STREAMED_TURN
@@ -327,20 +385,19 @@ class ResponsesEndpoint:
         if name and wanted.previous_response_id:
             message = "give previous_response_id or conversation, not both"
             raise bad_request(message, param="conversation", code="mutually_exclusive_parameters")
-        talk = split_conversation(input_messages(wanted.input), "input")
+        items = await self._resolve_items(wanted.input)
+        talk = split_conversation(input_messages(items), "input")
         request.on_disconnect(lambda: None)  # from now on it is known whether the client waits
-        lock = self._locks.setdefault(name, asyncio.Lock()) if name else asyncio.Lock()
-        await lock.acquire()
+        claims = [await self._turns.claim_conversation(name)] if name else []
         try:
             if request.has_left:
                 raise ApiError(400, "the client left")
             previous = await self._previous(name, wanted.previous_response_id)
-            turn_request = await self._turn_request(wanted, talk, previous)
-            turn = await self._turns.begin(turn_request, request.on_disconnect)
+            turn_request = await self._turn_request(wanted, talk, previous, claims)
         except BaseException:
-            lock.release()
+            await self._turns.release(claims)
             raise
-        turn.on_close(lambda _failed: lock.release())
+        turn = await self._turns.begin(turn_request, request.on_disconnect, claims)
         return await self._answer(request, wanted, turn, previous, name)
 
     @operation("GET /v1/responses/{response_id}", ResponseObject)
@@ -358,6 +415,37 @@ class ResponsesEndpoint:
             raise _not_stored(response_id)
         return json_response(ResponseDeleted(response_id))
 
+    async def _resolve_items(self, given: str | list[InputItem]) -> str | list[InputItem]:
+        """Replace references to items of stored responses, and calls of our tools that a client
+        returns without their output, by the stored items. Raises `ApiError`."""
+        if isinstance(given, str):
+            return given
+        outputs: dict[str, list[InputItem]] = {}
+        items: list[InputItem] = []
+        seen: set[str] = set()
+        for number, item in enumerate(given):
+            is_reference = item.type == REFERENCE
+            if is_reference and item.id in seen:
+                continue  # some clients refer to a call and to its result, which are one item
+            if item.id:
+                seen.add(item.id)
+            has_result = item.output is not None or item.error is not None
+            if not is_reference and (item.type != SERVER_CALL or has_result):
+                items.append(item)
+                continue
+            response_id, index = parse_item_id(item.id or "")
+            if response_id and response_id not in outputs:
+                stored = await self._store.responses.get(response_id, self._now())
+                body = stored.body if stored else b'{"output":[]}'
+                outputs[response_id] = msgspec.json.decode(body, type=_StoredOutput).output
+            output = outputs.get(response_id, [])
+            if index < len(output):
+                items.append(output[index])
+            elif is_reference:
+                message = f"there is no stored item {(item.id or '')[:200]!r}"
+                raise bad_request(message, param=f"input[{number}].id", code="item_not_found")
+        return items
+
     async def _previous(self, name: str, response_id: str | None) -> StoredResponse | None:
         """Return the answer to continue from; None if there is none. Raises `ApiError`."""
         if name:
@@ -370,26 +458,39 @@ class ResponsesEndpoint:
         return stored
 
     async def _turn_request(
-        self, wanted: ResponseRequest, talk: ClientConversation, previous: StoredResponse | None
+        self,
+        wanted: ResponseRequest,
+        talk: ClientConversation,
+        previous: StoredResponse | None,
+        claims: list[ApiClaim],
     ) -> TurnRequest:
+        """Return what to run. If it continues the session of the previous answer, the claim of that
+        session is added to `claims`; a session that has gone on since is continued in a new one."""
         text_format = wanted.text.get("format") if isinstance(wanted.text, dict) else None
         instructions = join_texts(
             wanted.instructions, talk.instructions, format_instructions(text_format)
         )
         request = TurnRequest(talk.message, instructions, history=talk.history)
         if previous is None:
-            return request
-        key = _agent_key(previous.id)
-        if not talk.history and self._turns.agents.has(key):
+            key = _conversation_key(instructions, talk.history) if talk.history else ""
             return replace(request, key=key)
         count = msgspec.json.decode(previous.body, type=_StoredPosition).hermes.messages
+        claim = None
         try:
+            if not talk.history:
+                claim = await self._turns.claim_session(previous.session_id)
+            if claim is not None:
+                claims.append(claim)
+                kept = self._turns.agents.get(_agent_key(previous.id))
+                if kept is not None and await self._turns.is_current(kept):
+                    return replace(request, session_id=claim.name)
             messages = repair_history(await self._store.messages(previous.session_id))
         except SessionNotFound:
             raise _no_previous(previous.id) from None
-        is_last = len(messages) == count
-        if not talk.history and is_last and not self._turns.is_busy(previous.session_id):
-            return replace(request, session_id=previous.session_id)
+        if claim is not None and len(messages) == count and claim.name == previous.session_id:
+            return replace(request, session_id=claim.name)
+        if claim is not None:
+            await self._turns.release([claims.pop()])
         return replace(request, history=(*messages[:count], *talk.history))
 
     async def _answer(
@@ -402,7 +503,7 @@ class ResponsesEndpoint:
     ) -> Response:
         builder = ResponseBuilder(
             ResponseObject(
-                f"resp_{secrets.token_hex(16)}",
+                f"{RESPONSE_PREFIX}{secrets.token_hex(16)}",
                 int(self._now()),
                 wanted.model or self._model_name,
                 SessionPosition(turn.session_id),
@@ -453,6 +554,11 @@ class ResponsesEndpoint:
                 response = builder.finish(event, messages=len(turn.agent.history))
                 if response.status != "failed" and response.store:
                     turn.keep_as(_agent_key(response.id))
+                    if previous is None:  # the client may continue with the whole conversation
+                        given = turn.request
+                        output = msgspec.convert(msgspec.to_builtins(response.output), InputItems)
+                        said = (*given.history, given.message, *input_messages(output))
+                        turn.keep_as(_conversation_key(given.instructions, repair_history(said)))
                     stored = StoredResponse(
                         response.id,
                         msgspec.json.encode(response),
@@ -462,6 +568,12 @@ class ResponsesEndpoint:
                         response.created_at,
                     )
                     await self._store.responses.save(stored, self._now())
+
+
+def _conversation_key(instructions: str, messages: Sequence[Message]) -> str:
+    digest = ConversationDigest("responses", instructions)
+    digest.add_messages(messages)
+    return digest.key
 
 
 def _agent_key(response_id: str) -> str:
