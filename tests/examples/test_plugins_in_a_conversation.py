@@ -24,7 +24,8 @@ def test_it_meets_the_plugins_of_the_conversation_and_not_others(hermes, hermes_
         done = hermes("chat", "-q", "go", *at(server))
         assert (done.stdout, done.stderr) == ("Done.\n", "")
         answer = json.loads(server.calls[1].body["messages"][-1]["content"])
-    assert answer == {"file": {"result": "1|tea"}, "heard": ["I listen."], "plugins": ["busy"]}
+    assert answer.pop("file")["content"] == "1|tea"
+    assert answer == {"heard": ["I listen."], "plugins": ["busy"]}
     assert (hermes_home / "loaded").read_text() == "once\n"
 
 

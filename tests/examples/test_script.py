@@ -7,8 +7,8 @@ from hermes.core.testing import ModelServer
 from tests.examples.conftest import EXAMPLES, imported
 
 DOCUMENTED = {
-    "agent", "cli", "hermes_constants", "hermes_state", "model_tools", "run_agent", "tools",
-    "toolsets",
+    "agent", "cli", "gateway", "hermes_cli", "hermes_constants", "hermes_state", "model_tools",
+    "run_agent", "tools", "toolsets",
 }  # fmt: skip
 LIBRARIES = {"prompt_toolkit"}
 
@@ -37,16 +37,36 @@ def test_a_script_that_uses_tools_without_a_model(hermes, configure) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0] == "file tools: read_file, write_file, patch, search_files"
-    assert lines[2:4] == ["'echo hello': harmless", '   {"result":"hello"}']
+    result = '   {"output":"hello","exit_code":0,"error":null}'
+    assert lines[2:4] == ["'echo hello': harmless", result]
     assert lines[4].startswith("'rm -rf /': disk wipe")
-    assert '{"error":"refused' in lines[5]
+    assert '"error":"refused' in lines[5]
     assert lines[6] == '{"said": "HELLO"}'
     assert done.stderr == ""
+
+
+def test_every_documented_addition_works(hermes) -> None:
+    done = hermes("run", str(EXAMPLES / "documented_names.py"))
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if not line.startswith("ok ")] == [], done.stderr
+    assert len(lines) == 16 and done.returncode == 0
+
+
+def test_failing_addition_is_named_with_an_exit_code(hermes, work) -> None:
+    script = (EXAMPLES / "documented_names.py").read_text()
+    wrong = script.replace("== (20_000, 10_000)", "== (1, 1)")
+    assert wrong != script
+    (work / "wrong.py").write_text(wrong)
+    done = hermes("run", str(work / "wrong.py"))
+    assert done.returncode == 1
+    failed = [line for line in done.stdout.splitlines() if not line.startswith("ok ")]
+    assert failed == ["FAILED  compressor"]
 
 
 def test_examples_import_documented_paths_only() -> None:
     files = list(EXAMPLES.rglob("*.py"))
     assert len(files) >= 8
     for file in files:
-        foreign = imported(file) - sys.stdlib_module_names - DOCUMENTED - LIBRARIES
+        known = DOCUMENTED | ({"hermes"} if file.parent.name == "environment" else LIBRARIES)
+        foreign = imported(file) - sys.stdlib_module_names - known
         assert not foreign, f"{file.relative_to(EXAMPLES)} imports {foreign}"

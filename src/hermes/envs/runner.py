@@ -1,0 +1,349 @@
+"""Rollouts: our own agent works on a task, and its result is judged.
+
+The agent runs in the `train` profile. Each request repeats the previous one unchanged and adds to
+it: no compaction, no summary when a limit is reached, no tools that appear later, and reasoning is
+sent back. No auxiliary call reaches the model, and sampling is as the caller gave it.
+"""
+
+import asyncio
+import secrets
+import shlex
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from hermes.agent import TOOL_BUG, Agent
+from hermes.app import App, SessionRequest
+from hermes.config.home import Home
+from hermes.config.loader import load
+from hermes.core.errors import (
+    ContextOverflow,
+    HermesError,
+    ProviderError,
+    RequestRefused,
+    ToolError,
+    UsageError,
+)
+from hermes.core.events import ToolFinished, TurnFinished
+from hermes.core.messages import User, to_dict
+from hermes.core.model import (
+    ApiMode,
+    EmitModelEvent,
+    Model,
+    ModelRequest,
+    ModelSource,
+    Price,
+    Reply,
+    Usage,
+)
+from hermes.envs.capture import CaptureServer
+from hermes.envs.task import RolloutContext, Task, run_task_code
+from hermes.envs.trace import Failure, RecordedCall, TaskError, Trace, TraceRecorder
+from hermes.providers import Target
+from hermes.providers.endpoints import GIVEN, Credential, ModelProfile
+from hermes.providers.policy import ModelWrapper
+
+TRAIN_PROFILE: dict[str, Any] = {
+    "compression.enabled": False,
+    "sessions.auto_title": False,
+    "skills.review": "off",
+    "tools.search": False,
+    "checkpoints.enabled": False,
+    "agent.save_trajectories": False,
+    "fallback_providers": [],
+    # Starting a rollout is the consent; commands that are always refused stay refused.
+    "approvals.mode": "off",
+    "approvals.headless": "allow",
+}
+"""Settings of every rollout. Settings and notes of the user are not read."""
+
+
+CONTEXT_FULL = "context_length"
+"""The exit reason of a rollout whose conversation became too long for the model. It is judged like
+one that reached the largest number of model calls."""
+
+
+class ModelEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A model and how it is sampled."""
+
+    base_url: str
+    model: str
+    api_key: str = ""
+    api_mode: ApiMode = "chat_completions"
+    sampling: dict[str, Any] = {}
+    """Fields that are added to each request as they are: temperature, top_p, max_tokens, seed."""
+    context_length: int = 128_000
+    price: Price | None = None
+    reasoning_field: str = "reasoning_content"
+    """Field in which reasoning is sent back. vLLM calls it `reasoning`."""
+
+
+class RolloutOptions(msgspec.Struct, frozen=True, kw_only=True):
+    toolsets: tuple[str, ...] = ("terminal", "file")
+    backend: str = "local"  #: Where commands run; see `terminal.backend`.
+    max_turns: int = 30  #: Model calls.
+    attempts: int = 3  #: For failures that are worth another attempt.
+    timeout: float = 3600.0  #: Seconds each for the setup, the agent and the rewards.
+    settings: dict[str, Any] = {}  #: Further settings by dotted keys.
+
+
+Endpoint = ModelEndpoint | tuple[CaptureServer, ModelEndpoint]
+
+
+class _RecordingModel(ModelWrapper):
+    """Records the calls of a turn, and the error that ended it."""
+
+    def __init__(self, inner: Model, recording: "_RecordingModels") -> None:
+        super().__init__(inner)
+        self._recording = recording
+
+    async def call(self, request: ModelRequest, emit: EmitModelEvent) -> Reply:
+        began = time.monotonic()
+        try:
+            reply = await self._inner.call(request, emit)
+        except ContextOverflow as error:
+            self._recording.error = error
+            # The agent would compact the conversation, also where compaction is off.
+            raise RequestRefused(str(error), hint=error.hint) from error
+        except ProviderError as error:
+            self._recording.error = error
+            raise
+        if self._recording.recorder is None:
+            return reply
+        tools = [
+            {"type": "function", "function": msgspec.to_builtins(spec)} for spec in request.tools
+        ]
+        self._recording.recorder.add(
+            RecordedCall(
+                messages=[to_dict(message) for message in request.messages],
+                tools=tools,
+                reply=to_dict(reply.message),
+                finish_reason=reply.message.finish_reason,
+                usage=reply.usage,
+                cost_usd=reply.cost_usd,
+                seconds=time.monotonic() - began,
+            )
+        )
+        return reply
+
+
+class _RecordingModels:
+    """The `ModelSource` of a rollout. Without `recorder`, the capture endpoint records."""
+
+    def __init__(self, inner: ModelSource, recorder: TraceRecorder | None) -> None:
+        self._inner, self.recorder = inner, recorder
+        self.error: ProviderError | None = None
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def provider(self) -> str:
+        return self._inner.provider
+
+    def for_turn(self) -> Model:
+        return _RecordingModel(self._inner.for_turn(), self)
+
+
+class _Silent:
+    def report(self, label: str, done: int, total: int) -> None:
+        """Take the progress of a download."""
+
+    def say(self, text: str) -> None:
+        """Take a notice."""
+
+
+class RolloutRunner:
+    """Runs any number of rollouts in one process; an async context manager.
+
+    Its home is a new folder, which is deleted at the end.
+    """
+
+    def __init__(self, options: RolloutOptions | None = None) -> None:
+        self.options = options or RolloutOptions()
+        self._resources = AsyncExitStack()
+        self._app: App | None = None
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            scratch = tempfile.TemporaryDirectory(
+                prefix="hermes-rollouts-", ignore_cleanup_errors=True
+            )
+            self._scratch = Path(stack.enter_context(scratch))
+            home = Home(self._scratch / "home")
+            given = {**TRAIN_PROFILE, "agent.max_turns": self.options.max_turns}
+            loaded = load(home, {**given, **self.options.settings}, user_config=False)
+            app = App(home, loaded, _Silent(), lambda _text: None)
+            self._app = await stack.enter_async_context(app)
+            self._resources = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self._resources.aclose()
+
+    async def run(self, task: Task, endpoint: Endpoint) -> Trace:
+        """Run a task and return the trace of the last attempt.
+
+        A failure is in the trace. It is repeated only if another attempt may succeed. With a
+        capture endpoint the trace has tokens; otherwise it has messages only.
+        """
+        retried: list[Failure] = []
+        lost = Usage()
+        while True:
+            trace = await self._attempt(task, endpoint)
+            trace.retried, trace.lost_usage = list(retried), lost
+            failure = trace.failure
+            if (
+                failure is None
+                or not failure.retryable
+                or len(retried) + 1 >= self.options.attempts
+            ):
+                return trace
+            retried.append(failure)
+            lost += trace.usage
+
+    async def _attempt(self, task: Task, endpoint: Endpoint) -> Trace:
+        capture, model = endpoint if isinstance(endpoint, tuple) else (None, endpoint)
+        trace = Trace(
+            f"rollout-{secrets.token_hex(8)}",
+            task.key,
+            task.hash,
+            model.model,
+            started_at=time.time(),
+        )
+        if capture is not None:
+            model = msgspec.structs.replace(model, base_url=capture.url(trace.id))
+        began = time.monotonic()
+        recorder = TraceRecorder() if capture is None else capture.recorder(trace.id)
+        trace.nodes = recorder.nodes  # grows while the agent works; rewards read it
+        try:
+            async with AsyncExitStack() as stack:
+                own = recorder if capture is None else None
+                await self._work(task, model, trace, own, stack)
+        except Exception as error:  # noqa: BLE001 - every failure is attributed, also our own bugs
+            trace.failure = Failure.of(error)
+        finally:
+            if capture is not None:
+                capture.take(trace.id)
+        trace.tools = recorder.tools
+        trace.seconds = round(time.monotonic() - began, 6)
+        if trace.failure is not None:
+            trace.rewards.clear()
+        return trace
+
+    async def _work(
+        self,
+        task: Task,
+        endpoint: ModelEndpoint,
+        trace: Trace,
+        recorder: TraceRecorder | None,
+        stack: AsyncExitStack,
+    ) -> None:
+        """Let an agent work on the task and judge the result. Raises what went wrong."""
+        app = self._app
+        if app is None:
+            raise UsageError("the runner is not open", hint="use `async with RolloutRunner()`")
+        agent = await app.agent(self._request(task, endpoint, stack))
+        stack.push_async_callback(app.leave, agent)
+        agent.models = models = _RecordingModels(agent.models, recorder)
+        place = app.session(agent).place
+        ctx = RolloutContext(place.workplace)
+        if task.folder and not place.here:
+            await ctx.terminal(f"cd {shlex.quote(task.folder)}")
+        async with self._time_limit("setup", TaskError):
+            await run_task_code("setup", task.setup, ctx)
+        async with self._time_limit("the agent", HermesError):
+            failed, end = await _run_turn(agent, task.prompt)
+        trace.exit_reason = end.exit_reason
+        if end.error and isinstance(models.error, ContextOverflow):
+            trace.exit_reason = CONTEXT_FULL
+        elif end.error:
+            raise models.error or HermesError(end.error, hint=end.hint)
+        if failed:
+            await ctx.terminal("true")  # raises `BackendUnavailable` if that is the reason
+        for event in failed:
+            if event.result.startswith(f'{{"error":"{TOOL_BUG} '):
+                raise ToolError(event.result)
+        async with self._time_limit("scoring", TaskError):
+            await task.score(trace, ctx)
+
+    @asynccontextmanager
+    async def _time_limit(self, name: str, error: type[HermesError]) -> AsyncIterator[None]:
+        """Raise `error` if the block takes longer than the options allow."""
+        limit = asyncio.timeout(self.options.timeout)
+        try:
+            async with limit:
+                yield
+        except TimeoutError as timeout:
+            if not limit.expired():
+                raise
+            raise error(f"{name} took longer than {self.options.timeout:g} s") from timeout
+
+    def _request(
+        self, task: Task, endpoint: ModelEndpoint, stack: AsyncExitStack
+    ) -> SessionRequest:
+        options = self.options
+        if task.folder and options.backend in ("local", "sandbox"):
+            folder = Path(task.folder)
+        else:
+            made = tempfile.TemporaryDirectory(dir=self._scratch, ignore_cleanup_errors=True)
+            folder = Path(stack.enter_context(made))
+        return SessionRequest(
+            folder,
+            source="batch",
+            toolsets=options.toolsets,
+            goes_on=False,
+            system_message=task.system_prompt,
+            skip_context_files=True,
+            skip_memory=True,
+            target=_target(endpoint),
+            is_rollout=True,
+            backend=options.backend,
+            image=task.image,
+        )
+
+
+async def _run_turn(agent: Agent, prompt: str) -> tuple[list[ToolFinished], TurnFinished]:
+    """Run the agent; return the failed tool calls and the end."""
+    failed: list[ToolFinished] = []
+    end: TurnFinished | None = None
+    async with aclosing(agent.run(User.say(prompt))) as events:
+        async for event in events:
+            if isinstance(event, ToolFinished) and event.failed:
+                failed.append(event)
+            elif isinstance(event, TurnFinished):
+                end = event
+    assert end is not None  # the last event of every turn
+    return failed, end
+
+
+def _target(endpoint: ModelEndpoint) -> Target:
+    key = endpoint.api_key
+    return Target(
+        provider="custom",
+        model=endpoint.model,
+        base_url=endpoint.base_url,
+        api_mode=endpoint.api_mode,
+        source="the endpoint of the rollout",
+        credentials=(Credential(GIVEN, key),) if key else (),
+        profile=ModelProfile(
+            context_length=endpoint.context_length,
+            price=endpoint.price,
+            thinking_field=endpoint.reasoning_field,
+            streaming="never",
+            extra_body=endpoint.sampling,
+        ),
+    )
+
+
+async def rollout(task: Task, endpoint: Endpoint, options: RolloutOptions | None = None) -> Trace:
+    """Run one task and return its trace; see `RolloutRunner.run`. For many tasks, one
+    `RolloutRunner` is faster."""
+    async with RolloutRunner(options) as runner:
+        return await runner.run(task, endpoint)
