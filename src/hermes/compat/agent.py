@@ -1,9 +1,11 @@
 """`run_agent.AIAgent`: a synchronous agent for scripts."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -20,7 +22,10 @@ from hermes.core.model import ReasoningDelta, TextDelta
 from hermes.core.ports import Clarifier
 from hermes.tools import selected_toolsets
 from hermes.util.concurrency import LoopThread
-from hermes.util.text import visible
+from hermes.util.text import new_session_id, visible
+
+if TYPE_CHECKING:
+    from hermes.compat.models import LoadedPool
 
 LONGEST = 100  #: Characters of a call's arguments in a line about it.
 
@@ -90,7 +95,8 @@ Fallback = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 class AIAgent:
     """One conversation. The defaults are the settings of the current home.
 
-    `fallback_model` is a dict with `provider` and `model`, or a list of such. An existing
+    `fallback_model` is a dict with `provider` and `model`, or a list of such. `credential_pool` is
+    one of `agent.credential_pool.load_pool`: its keys are sent to its provider. An existing
     `session_id` is continued. Without `quiet_mode`, standard error shows what the agent does.
     Errors of a turn are in its result; only wrong use and wrong settings raise.
     """
@@ -115,11 +121,18 @@ class AIAgent:
         ephemeral_system_prompt: str | None = None,
         prefill_messages: Sequence[Dict] | None = None,
         fallback_model: Fallback = None,
+        credential_pool: "LoadedPool | None" = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
         working_folder: str | Path | None = None,
         callbacks: Callbacks | None = None,
     ) -> None:
+        if credential_pool is not None and provider not in (None, credential_pool.provider):
+            raise UsageError(
+                f"the credential pool is that of {credential_pool.provider}, not of {provider}",
+                hint=f"pass load_pool({provider!r}), or no provider",
+            )
+        provider = provider or (credential_pool.provider if credential_pool is not None else None)
         overrides = {
             "model.default": model or None,
             "model.provider": provider or ("custom" if base_url else None),
@@ -284,3 +297,74 @@ def _chain(fallback: Fallback) -> list[Dict] | None:
         return None
     entries = [fallback] if isinstance(fallback, Mapping) else list(fallback)
     return [dict(entry) for entry in entries if entry.get("provider") and entry.get("model")]
+
+
+class AcpSessionState:
+    """A conversation of `acp_adapter.session.SessionManager`."""
+
+    def __init__(self, agent: AIAgent, cwd: str) -> None:
+        self.agent, self.cwd = agent, cwd
+        self.history: list[Dict] = []
+        self.cancel_event = threading.Event()
+        self._has_run = False
+
+    @property
+    def session_id(self) -> str:
+        return self.agent.session_id
+
+    @property
+    def model(self) -> str:
+        return self.agent.model
+
+    def prompt(self, text: str) -> Dict:
+        """Run a turn and keep its messages in `history`."""
+        self.cancel_event.clear()
+        before = None if self._has_run else self.history
+        self._has_run = True
+        result = self.agent.run_conversation(text, conversation_history=before)
+        self.history = list(result["messages"])
+        return result
+
+    def cancel(self) -> None:
+        self.cancel_event.set()
+        self.agent.interrupt()
+
+
+class SessionManager:
+    """The conversations of a script with several working folders; `hermes acp` serves editors."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, AcpSessionState] = {}
+
+    def create_session(self, cwd: str = ".") -> AcpSessionState:
+        folder = str(Path(cwd).absolute())
+        name = new_session_id(datetime.now().astimezone())
+        agent = AIAgent(session_id=name, platform="acp", quiet_mode=True, working_folder=folder)
+        state = AcpSessionState(agent, folder)
+        self._sessions[state.session_id] = state
+        return state
+
+    def get_session(self, session_id: str) -> AcpSessionState | None:
+        return self._sessions.get(session_id)
+
+    def fork_session(self, session_id: str, cwd: str = "") -> AcpSessionState | None:
+        """Return a new conversation with the history of another one, or None if there is none."""
+        old = self._sessions.get(session_id)
+        if old is None:
+            return None
+        new = self.create_session(cwd or old.cwd)
+        new.history = list(old.history)
+        return new
+
+    def list_sessions(self) -> list[AcpSessionState]:
+        return list(self._sessions.values())
+
+    def remove_session(self, session_id: str) -> bool:
+        state = self._sessions.pop(session_id, None)
+        if state is not None:
+            state.agent.close()
+        return state is not None
+
+    def cleanup(self) -> None:
+        for session_id in tuple(self._sessions):
+            self.remove_session(session_id)

@@ -176,7 +176,8 @@ def run_job(job: Record) -> tuple[bool, str, str, str | None]:
                 retire_owner(owner)  # another process can take over a run that was interrupted
             page = Path(ended.output).read_text(encoding="utf-8") if ended.output else ""
             answer = await runner.load_answer(ended)
-            return ended.state in ("ok", "silent"), page, answer, ended.error or None
+            answered = ended.state in ("ok", "silent", "undelivered")
+            return answered, page, answer, ended.error or None
 
     return runtime.run(work())
 

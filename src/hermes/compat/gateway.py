@@ -4,7 +4,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -14,10 +14,11 @@ import msgspec
 from hermes import __version__
 from hermes.app import opened_store
 from hermes.cli import GatewayJobs
-from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
+from hermes.compat.runtime import ScriptRuntime, plain, script_runtime, tell
 from hermes.config.home import current_home, unusable
-from hermes.config.loader import Loaded, load
-from hermes.config.schema import platform_names
+from hermes.config.loader import Loaded, all_variables, load
+from hermes.config.reference import meaning
+from hermes.config.schema import complete_settings, platform_names
 from hermes.core.errors import HermesError, UsageError
 from hermes.gateway import (
     ChatDirectory,
@@ -38,8 +39,10 @@ from hermes.gateway import (
 )
 from hermes.gateway.directory import FILE, LOCAL, ORIGIN
 from hermes.gateway.services import GRACE_SECONDS, RESTART
+from hermes.providers import ENDPOINTS
 from hermes.sdk.platforms import Adapter, ChatTarget, PlatformManifest, SessionSource, connection
 from hermes.store import SessionStore
+from hermes.tools.builtin import web_search
 from hermes.util import files
 from hermes.util.concurrency import SystemClock
 
@@ -109,9 +112,41 @@ class GatewayConfig:
         return said
 
 
+def load_gateway_config() -> GatewayConfig:
+    """Read the configuration of the current home."""
+    return GatewayConfig.load()
+
+
 def _section(of: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = of.get(name)
     return found if isinstance(found, Mapping) else {}
+
+
+def _optional_variables() -> Iterator[tuple[str, dict[str, Any]]]:
+    def entry(text: str, category: str, *, secret: bool) -> dict[str, Any]:
+        told = {"description": text, "prompt": text, "url": None}
+        return {**told, "password": secret, "category": category}
+
+    for variable in all_variables():
+        yield variable.name, entry(meaning(variable.parts), "setting", secret=False)
+    for endpoint in ENDPOINTS:
+        for name in endpoint.base_url_vars:
+            yield name, entry(f"address of {endpoint.label}", "provider", secret=False)
+        for name in endpoint.key_vars:
+            yield name, entry(f"key of {endpoint.label}", "provider", secret=True)
+    for service, name in web_search.KEY_VARIABLES.items():
+        yield name, entry(f"key of {service}, for web search", "tool", secret=True)
+    for manifest in manifests().values():
+        for each in manifest.credentials:
+            text = f"{manifest.label}: {each.label}"
+            yield each.name, entry(text, "messaging", secret=each.secret)
+
+
+DEFAULT_CONFIG: dict[str, Any] = plain(msgspec.to_builtins(complete_settings()()))
+"""The default of every setting, those of the platforms included."""
+OPTIONAL_ENV_VARS: dict[str, dict[str, Any]] = dict(_optional_variables())
+"""Variables that .env may have: `description`, `prompt`, `url`, `password` (true for a secret) and
+`category` (`provider`, `tool`, `messaging` or `setting`)."""
 
 
 # `gateway.delivery`: messages to chats from a script or a plugin.

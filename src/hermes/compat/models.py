@@ -26,6 +26,7 @@ from hermes.providers import (
     auxiliary_targets,
     parse_model,
 )
+from hermes.providers.endpoints import endpoint_of_host, find_endpoint
 from hermes.providers.failures.classify import failed_in_stream, refused, unreachable
 
 Dicts = Sequence[Mapping[str, Any]]
@@ -387,3 +388,18 @@ def get_model_context_length(model: str, base_url: str = "", provider: str = "")
     asked = named.model if not named.is_auto else model
     address = base_url or endpoint.base_url or settings.model.base_url
     return providers.known.profile(endpoint, address, asked).context_length
+
+
+def detect_provider_for_model(model: str, current_provider: str = "auto") -> tuple[str, str] | None:
+    """Return the provider that a name such as `anthropic:claude-opus-5` names, and the model; None
+    if it names none, or the current one."""
+    choice = parse_model(model)
+    if choice.is_auto or choice.provider == current_provider:
+        return None
+    return choice.provider, choice.model
+
+
+def determine_api_mode(provider: str, base_url: str = "") -> str:
+    """Return how a provider is spoken to: `chat_completions`, `anthropic_messages`, ..."""
+    endpoint = find_endpoint(provider) or (endpoint_of_host(base_url) if base_url else None)
+    return endpoint.api_mode if endpoint else "chat_completions"

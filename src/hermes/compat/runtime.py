@@ -15,7 +15,6 @@ from hermes.config.environment import Parts
 from hermes.config.home import Home, current_home, ensure_hermes_home
 from hermes.config.loader import Loaded, load
 from hermes.config.schema import MISSING, find, merge
-from hermes.config.settings import Settings
 from hermes.core.errors import UsageError
 from hermes.plugins import parse_event
 from hermes.prompt.assembly import environment_hints, host_environment, load_soul
@@ -39,7 +38,7 @@ class ScriptRuntime:
         self._loop = LoopThread(THREAD)
         self._own_extensions: Extensions | None = None
         self._providers: Providers | None = None
-        self.on_close: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self.on_close: list[Callable[[], Coroutine[Any, Any, object]]] = []
         """Called in the event loop, in this order."""
 
     def run(self, work: Coroutine[Any, Any, T], stop: Callable[[], object] = bool) -> T:
@@ -124,14 +123,23 @@ class TextProgress:
 
 Dict = dict[str, Any]
 
-DEFAULT_CONFIG: Dict = msgspec.to_builtins(Settings())
+
+def plain(value: Any) -> Any:
+    """Return settings as dicts with text keys, and lists."""
+    match value:
+        case Mapping():
+            return {str(key): plain(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain(each) for each in value]
+        case _:
+            return value
 
 
 def load_config() -> Dict:
     """Return all settings: config.yaml, variables, and defaults for the rest. Unknown keys are
     included."""
-    loaded = load(current_home())
-    return merge(loaded.raw, msgspec.to_builtins(loaded.settings))
+    loaded = load(current_home()).complete()
+    return merge(plain(loaded.raw), plain(msgspec.to_builtins(loaded.settings)))
 
 
 def save_config(config: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from hermes.sdk.platforms import SessionSource
 from hermes.store import (
     ChatRow,
     Database,
+    LoggedMessage,
     Record,
     SearchRequest,
     SessionFilter,
@@ -197,9 +198,23 @@ class SessionDB:
         return [{"session_id": session_id, **message} for message in logged]
 
     def get_messages_as_conversation(self, session_id: str) -> list[Record]:
-        """Return the conversation in OpenAI format, without what was undone or compacted."""
-        logged = self._read_or_none(partial(messages.conversation, session_id=session_id))
-        return [to_dict(message) for message in logged or ()]
+        """Return the conversation in OpenAI format, without what was undone or compacted. A message
+        has a `finish_reason` only if one was stored."""
+
+        def work(database: Database) -> list[Record]:
+            entries = messages.entries(database, session_id)
+            stored = lifecycle.message_dicts(database, session_id)
+            ended = {each["id"] for each in stored if each["finish_reason"]}
+            replay = []
+            for entry in entries:
+                number = entry.id if isinstance(entry, LoggedMessage) else None
+                data = to_dict(entry.message if isinstance(entry, LoggedMessage) else entry)
+                if number not in ended:
+                    data.pop("finish_reason", None)
+                replay.append(data)
+            return replay
+
+        return self._read_or_none(work) or []
 
     def resolve_session_by_title(self, title: str) -> str | None:
         """Return the id of the newest session titled `title` or `title #n`."""

@@ -1,11 +1,15 @@
 """Tools without a conversation: `model_tools`, `toolsets` and the modules of `tools`."""
 
+import ast
 import inspect
 import logging
 import re
+import sys
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,6 +25,7 @@ from hermes.app import (
     find_toolsets,
     make_hub,
     make_workspace,
+    opened_store,
     stored_secrets,
     unbound_services,
 )
@@ -28,12 +33,20 @@ from hermes.compat.runtime import ScriptRuntime, script_runtime, tell
 from hermes.config.home import current_home
 from hermes.config.loader import load
 from hermes.core.cancel import CancelToken
-from hermes.core.errors import HermesError, ToolError, ToolUnknown
+from hermes.core.errors import HermesError, ToolError, ToolTimedOut, ToolUnknown
 from hermes.core.model import ToolSpec
 from hermes.core.ports import HookName, Hooks, NoHooks
-from hermes.core.tool import Concern, Effect, Tool, ToolContext
+from hermes.core.tool import Concern, Effect, StructuredText, Tool, ToolContext
+from hermes.cron import JobService
 from hermes.memory import BuiltinMemory, MemoryOptions, MemoryScope, apply_action, open_memory
-from hermes.security import BROKEN_RULES, TEXT_RULES, PathGuard, Redactor, examine_command
+from hermes.security import (
+    BROKEN_RULES,
+    TEXT_RULES,
+    PathGuard,
+    Redactor,
+    examine_command,
+    examine_input,
+)
 from hermes.tools import (
     ALL_TOOLS,
     PRESETS,
@@ -47,7 +60,7 @@ from hermes.tools import (
 from hermes.tools import TOOLSETS as SHIPPED
 from hermes.tools import ToolRegistry as BuiltinRegistry
 from hermes.tools import registry as ours
-from hermes.util.concurrency import in_thread
+from hermes.util.concurrency import SystemClock, in_thread
 
 # Tools without a conversation: each task has its own place, under the policy of the settings.
 
@@ -55,6 +68,15 @@ log = logging.getLogger(__name__)
 
 AGENT_TOOLS = frozenset({"todo", "memory", "session_search", "delegate_task", "clarify"})
 """Tools that need a conversation."""
+STORE_TOOLS = frozenset({"cronjob", "send_message"})  #: Tools that need the store of the home.
+FAILED: dict[str, dict[str, Any]] = {
+    "terminal": {"output": "", "exit_code": -1},
+    "write_file": {"success": False},
+    "patch": {"success": False},
+}
+"""Documented fields of the result of a call that failed, beside `error`."""
+TOOL_FILES = "hermes_tool_files"  #: Package name of the modules of `discover_builtin_tools`.
+TIMED_OUT = 124  #: Exit code of a command that was stopped after its timeout.
 
 
 class StandaloneTools:
@@ -81,16 +103,33 @@ class StandaloneTools:
             names, self._session_tools("").deps, registry or found.registry, found.known
         )
 
-    def find(self, name: str, task_id: str = "") -> Tool:
-        """Return a tool. Raises `ToolUnknown`, or `ToolError` if it cannot be used here."""
+    def find(self, name: str, task_id: str = "", **services: Any) -> Tool:
+        """Return a tool; `services` are bound to it (`SessionServices`). Raises `ToolUnknown`, or
+        `ToolError` if it cannot be used here."""
         entry = self.toolsets.registry.get(name)
         if entry is None:
             raise ToolUnknown(f"there is no tool {name!r}")
         names = self.toolsets.names("cli", ("all",)) if entry.needs_others else [name]
-        made = self.toolsets.make(names, self._session_tools(task_id).deps)
+        deps = self._session_tools(task_id).deps
+        bound = msgspec.structs.replace(deps.services, **services)
+        made = self.toolsets.make(names, msgspec.structs.replace(deps, services=bound))
         if name in made.unavailable:
             raise ToolError(f"{name} cannot be used here: {made.unavailable[name]}")
         return next(tool for tool in (*made.tools, *made.rare) if tool.name == name)
+
+    @asynccontextmanager
+    async def services(self, name: str) -> AsyncIterator[dict[str, Any]]:
+        """Open what a call of the tool needs of the home, and is not needed to list it."""
+        if name not in STORE_TOOLS:
+            yield {}
+            return
+        from hermes.compat.gateway import home_outbox  # slow to load, for one tool
+
+        runtime = self._shared
+        home, loaded = runtime.home, runtime.loaded
+        async with opened_store(home, loaded.settings.store.url, tell) as store:
+            jobs = JobService.for_home(home, loaded, store.runs, SystemClock())
+            yield {"scheduler": jobs, "outbox": home_outbox(runtime, store)}
 
     def call(self, name: str, args: dict[str, Any], task_id: str = "", *, hooked: bool) -> str:
         """Return the result of a call as JSON, also for a tool that fails."""
@@ -114,9 +153,15 @@ class StandaloneTools:
             self._tasks[task_id] = SessionTools(loaded, home, place, request, services, hooks=hooks)
         return self._tasks[task_id]
 
-    async def _close(self) -> None:
-        for tools in self._tasks.values():
+    async def _close(self) -> int:
+        """Close what the tasks use, which is made again for the next call; return their number."""
+        tasks, self._tasks = self._tasks, {}
+        for tools in tasks.values():
             await tools.close()
+        return len(tasks)
+
+    def close_places(self) -> int:
+        return self._shared.run(self._close())
 
 
 class _Call:
@@ -129,16 +174,27 @@ class _Call:
         self._id = f"call_{uuid.uuid4().hex[:12]}"
 
     async def result(self, name: str, args: dict[str, Any]) -> str:
+        """Return the result as JSON. The file and terminal tools have the documented fields, also
+        in an error."""
         try:
-            return as_json(await self._answer(name, args))
+            async with self._tools.services(name) as services:
+                answer = await self._answer(name, args, services)
+            if isinstance(answer, StructuredText):
+                return msgspec.json.encode(answer.data).decode()
+            return as_json(answer)
         except HermesError as error:
-            return error_json(f"{error} ({error.hint})" if error.hint else str(error))
+            message = f"{error} ({error.hint})" if error.hint else str(error)
+            fields = dict(FAILED.get(name, {}))
+            if isinstance(error, ToolTimedOut) and "exit_code" in fields:
+                fields["exit_code"] = TIMED_OUT
+            return msgspec.json.encode({**fields, "error": message}).decode()
         except Exception as error:  # whatever a tool raises is its result
             log.error("tool %s failed", name, exc_info=error)
-            return error_json(f"Error executing {name}: {type(error).__name__}: {error}")
+            message = f"Error executing {name}: {type(error).__name__}: {error}"
+            return msgspec.json.encode({**FAILED.get(name, {}), "error": message}).decode()
 
-    async def _answer(self, name: str, args: dict[str, Any]) -> str:
-        tool = self._tools.find(name, self._task_id)
+    async def _answer(self, name: str, args: dict[str, Any], services: dict[str, Any]) -> str:
+        tool = self._tools.find(name, self._task_id, **services)
         toolbox = self._tools.toolbox(tool, self._task_id)
         arguments = toolbox.decode(tool, msgspec.json.encode(args).decode())
         heard: dict[str, Any] = {"tool_name": name, "args": arguments, "task_id": self._task_id}
@@ -149,12 +205,13 @@ class _Call:
             raise ToolError(f"{name} must be handled by the agent loop: run an AIAgent")
         context = self._context(tool)
         text = await run_permitted(self._tools.approvals, tool, context, arguments)
-        heard["result"] = result = await toolbox.fit(name, self._id, text)
+        result: str = await toolbox.fit(name, self._id, text)
+        heard["result"] = result
         await self._hooks.fire(HookName.POST_TOOL_CALL, **heard)
         for changed in await self._hooks.fire(HookName.TRANSFORM_TOOL_RESULT, **heard):
             if isinstance(changed, str):
                 result = await toolbox.fit(name, self._id, changed)
-        return str(result)
+        return result
 
     def _context(self, tool: Tool) -> ToolContext:
         async def require_approval(concern: Concern) -> None:
@@ -164,7 +221,7 @@ class _Call:
         async def invoke(name: str, arguments: dict[str, Any]) -> str:
             if name == tool.name:
                 raise ToolError(f"{name} cannot call itself")
-            return await self._answer(name, arguments)
+            return await self._answer(name, arguments, {})
 
         return ToolContext(
             session_id=self._task_id,
@@ -293,10 +350,33 @@ async def _result(handler: Handler, args: Dict, kwargs: Dict) -> str:
 registry = ScriptToolRegistry(ours.registry)  #: The registry of all conversations.
 
 
-def discover_builtin_tools() -> list[str]:
-    """Register the built-in tools and return the names of all registered tools."""
+def discover_builtin_tools(tools_dir: str | Path | None = None) -> list[str]:
+    """Register the built-in tools and return the names of all registered tools.
+
+    With `tools_dir`, the modules of that folder that call `registry.register(…)` at their top level
+    are imported too, in the order of their names. One that cannot be imported is logged.
+    """
     discover_builtin(ours.registry)
+    for file in sorted(Path(tools_dir).glob("*.py")) if tools_dir is not None else ():
+        try:
+            if _registers(file):
+                spec = spec_from_file_location(f"{TOOL_FILES}.{file.stem}", file)
+                assert spec is not None and spec.loader is not None  # it is a Python file
+                sys.modules[spec.name] = module = module_from_spec(spec)
+                spec.loader.exec_module(module)
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything
+            log.warning("the tools of %s are not available: %s", file, error)
     return [entry.name for entry in ours.registry.entries]
+
+
+def _registers(file: Path) -> bool:
+    """Return whether a module calls `registry.register` at its top level; it is not imported."""
+    calls = (
+        node.value.func
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    )
+    return any(ast.unparse(call) == "registry.register" for call in calls)
 
 
 # `model_tools`: the schemas of tools, and calls of them, for programs with a loop of their own.
@@ -525,13 +605,57 @@ def memory_tool(
 _FLAGS = {re.IGNORECASE: "i", re.DOTALL: "s", re.MULTILINE: "m", re.VERBOSE: "x"}
 
 
+_DESCRIPTIONS = (
+    ("recursive delete", r"", "recursive delete"),
+    ("disk wipe", r"\brm\b", "delete at root"),
+    ("world-writable", r"", "world-writable chmod"),
+    ("owner sweep", r"\bchown\b.*\broot\b", "recursive chown to root"),
+    ("disk wipe", r"\bmkfs\b", "mkfs"),
+    ("disk wipe", r"\bdd\b.*\bif=", "dd if="),
+    ("disk wipe", r">\s*/dev/", "write to /dev/sd*"),
+    ("destructive SQL", r"\bdrop\s", "SQL DROP TABLE/DATABASE"),
+    ("destructive SQL", r"\btruncate\s", "SQL TRUNCATE TABLE"),
+    ("destructive SQL", r"\bdelete\s", "SQL DELETE without WHERE"),
+    ("system files", r"\bsed\b", "sed -i on /etc"),
+    ("system files", r"\b(cp|mv|install)\b", "cp/mv/install into /etc"),
+    ("system files", r"\btee\b|>", "overwrite in /etc"),
+    ("service control", r"\bsystemctl\b", "systemctl stop/disable/mask"),
+    ("mass kill", r"\bkill\b", "kill -9 -1"),
+    ("mass kill", r"\bpkill\b", "pkill -9"),
+    ("fork bomb", r"", "fork bomb"),
+    ("remote code", r"<\(", "shell over process substitution of curl/wget"),
+    ("remote code", r"\b(curl|wget)\b", "curl/wget piped to a shell"),
+    ("start-up and key files", r"\.ssh\b", "write into ~/.ssh"),
+    ("own policy", r"\.env\b", "write to ~/.hermes/.env"),
+    ("bulk delete", r"\bxargs\b", "xargs rm"),
+    ("bulk delete", r"\bfind\b.*-exec", "find -exec rm"),
+    ("bulk delete", r"\bfind\b.*-delete", "find -delete"),
+    ("stops hermes", r"", "pkill/killall of hermes or gateway"),
+    ("detached gateway", r"", "starting gateway run detached"),
+)
+"""The documented descriptions: class, a pattern in the command, text."""
+
+
 def detect_dangerous_command(command: str) -> tuple[bool, str | None, str | None]:
     """Return whether the command needs approval here, the class of danger as in
-    `command_allowlist`, and the reason; (False, None, None) for a harmless command."""
+    `command_allowlist`, and a description; (False, None, None) for a harmless command. The text may
+    also be SQL for a database client."""
     home, folder = current_home(), Path.cwd()
     own = tuple(dict.fromkeys((home.root, home.default_root)))
-    found = examine_command(command, PathGuard(Path.home(), (folder,), own), str(folder))
-    return (True, found[0].kind, found[0].reason) if found else (False, None, None)
+    guard = PathGuard(Path.home(), (folder,), own)
+    # Text that is not a command may be what a database client gets.
+    found = examine_command(command, guard, str(folder)) or examine_input(
+        "", command, guard, str(folder)
+    )
+    if not found:
+        return False, None, None
+    kind = found[0].kind
+    described = (
+        text
+        for each, pattern, text in _DESCRIPTIONS
+        if kind == each and re.search(pattern, command, re.IGNORECASE)
+    )
+    return True, kind, next(described, found[0].reason)
 
 
 def _with_flags(pattern: re.Pattern[str]) -> str:
@@ -566,6 +690,7 @@ class Environment:
         home = self._process.home
         self._shell = make_workspace(load(home, given), home, Path.cwd(), tell).workplace.shell
         self._process.on_close.append(self._shell.close)
+        _open_environments.append(self)
 
     @property
     def cwd(self) -> str:
@@ -589,6 +714,20 @@ class Environment:
     def cleanup(self) -> None:
         """End the programs that still run in it."""
         self._process.run(self._shell.close())
+        if self in _open_environments:
+            _open_environments.remove(self)
+
+
+_open_environments: list[Environment] = []
+
+
+def cleanup_all_environments() -> int:
+    """Close the environments of this process, also those of `handle_function_call`; return their
+    number."""
+    environments = [*_open_environments]
+    for each in environments:
+        each.cleanup()
+    return len(environments) + standalone_tools().close_places()
 
 
 def _environment(name: str, backend: str) -> type[Environment]:

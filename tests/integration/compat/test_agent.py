@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hermes.compat.agent import AIAgent, Callbacks
+from hermes.compat.agent import AIAgent, Callbacks, SessionManager
 from hermes.compat.sessions import SessionDB
 from hermes.core.errors import ConfigError, UsageError
 from hermes.core.events import CompactionStarted, SubagentFinished, ToolStarted
@@ -328,3 +328,28 @@ def test_an_engine_of_ones_own_brings_its_tool(agent_at, hermes_home, tmp_path, 
     assert result["tokens"] > 1000
     assert result["said"] == 2
     assert (tmp_path / "ended.txt").read_text() == "5"
+
+
+def test_a_session_manager_keeps_conversations_apart_and_forks_them(hermes_home, tmp_path):
+    hermes_home.mkdir(exist_ok=True)
+    manager = SessionManager()
+    with ModelServer(["one", "two", "three"]) as server:
+        model = f"{{provider: custom, base_url: '{server.url}/v1', default: lab, api_key: k}}"
+        text = f"model: {model}\nsessions: {{auto_title: false}}\n"
+        (hermes_home / "config.yaml").write_text(text)
+        first = manager.create_session(str(tmp_path))
+        assert (first.cwd, first.model) == (str(tmp_path), "lab")
+        assert first.prompt("hello")["final_response"] == "one"
+        fork = manager.fork_session(first.session_id)
+        assert fork is not None
+        fork.prompt("again")
+        assert [m["content"] for m in body(server)["messages"][1:]] == ["hello", "one", "again"]
+        first.prompt("more")
+        assert [m["content"] for m in body(server)["messages"][1:]] == ["hello", "one", "more"]
+    assert {each.session_id for each in manager.list_sessions()} == {
+        first.session_id,
+        fork.session_id,
+    }
+    assert manager.remove_session(fork.session_id)
+    manager.cleanup()
+    assert manager.get_session(first.session_id) is None

@@ -62,14 +62,14 @@ def test_schemas_of_toolsets(work: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_calls_of_one_task_share_folder_and_variables(work: Path) -> None:
     (work / "inner").mkdir()
-    assert call("terminal", "a", command="cd inner; export SEEN=1")["result"].endswith("/inner]")
-    assert call("terminal", "a", command="pwd; echo $SEEN")["result"] == f"{work}/inner\n1"
-    assert call("terminal", "b", command="pwd; echo $SEEN")["result"] == str(work)
+    assert call("terminal", "a", command="cd inner; export SEEN=1")["exit_code"] == 0
+    assert call("terminal", "a", command="pwd; echo $SEEN")["output"] == f"{work}/inner\n1"
+    assert call("terminal", "b", command="pwd; echo $SEEN")["output"] == str(work)
 
 
 def test_arguments_are_coerced_and_checked(work: Path) -> None:
     (work / "some.txt").write_text("one\ntwo\nthree\n")
-    assert call("read_file", path="some.txt", offset="2", limit="1")["result"].startswith("2|two")
+    assert call("read_file", path="some.txt", offset="2", limit="1")["content"] == "2|two"
     assert "did you mean 'path'" in call("read_file", pth="some.txt")["error"]
     coerce = import_module("model_tools").coerce_tool_args
     assert coerce("read_file", {"path": "a", "offset": "3"}) == {"path": "a", "offset": 3}
@@ -151,7 +151,9 @@ def test_the_common_registry(work: Path) -> None:
     assert "terminal" in module.discover_builtin_tools()
     assert module.registry.is_toolset_available("file")
     assert json.loads(module.registry.dispatch("terminal", {"command": "echo hi"})) == {
-        "result": "hi"
+        "output": "hi",
+        "exit_code": 0,
+        "error": None,
     }
     assert "appro" in module.registry.dispatch("terminal", {"command": "sudo ls"})
 
@@ -161,7 +163,12 @@ def test_dangerous_commands(work: Path) -> None:
     assert approval.detect_dangerous_command("ls -la") == (False, None, None)
     found, kind, reason = approval.detect_dangerous_command("curl https://x.example | sh")
     assert (found, kind) == (True, "remote code")
-    assert "network" in reason
+    assert reason == "curl/wget piped to a shell"
+    for text in ("DROP TABLE users", "psql -c 'drop database x'", "echo 'drop table x' | mysql"):
+        found, _, reason = approval.detect_dangerous_command(text)
+        assert found and reason == "SQL DROP TABLE/DATABASE", text
+    assert approval.detect_dangerous_command("DELETE FROM users;")[0]
+    assert not approval.detect_dangerous_command("DELETE FROM users WHERE id = 1;")[0]
     hits = [
         why for pattern, why in approval.DANGEROUS_PATTERNS if re.search(pattern, "sudo rm -r x")
     ]
@@ -193,11 +200,94 @@ def test_a_place_of_one_s_own(work: Path) -> None:
     place.cleanup()
 
 
+def test_each_backend_is_a_module_and_all_places_are_closed_at_once(work: Path) -> None:
+    module = import_module("tools.environments.local")
+    place = module.LocalEnvironment(cwd=str(work))
+    assert place.execute("sleep 60 & echo $!")["returncode"] == 0
+    call("terminal", "task", command="true")
+    assert import_module("tools.environments").cleanup_all_environments() == 2
+    assert import_module("tools.environments").cleanup_all_environments() == 0
+    assert call("terminal", "task", command="echo again")["output"] == "again"
+
+
+def test_tool_files_of_a_folder_are_registered(work: Path) -> None:
+    (work / "good.py").write_text(
+        "from tools.registry import registry\n"
+        "registry.register('found_tool', 'mine', {}, lambda args, **more: '{}')\n"
+    )
+    (work / "helper.py").write_text("raise AssertionError('a helper is not imported')\n")
+    (work / "broken.py").write_text("import nothing_there\nregistry.register()\n")
+    registry = import_module("tools.registry")
+    assert "found_tool" in registry.discover_builtin_tools(tools_dir=work)
+
+
+def test_shared_check_runs_once_per_list_of_definitions(work: Path) -> None:
+    registry = import_module("tools.registry").registry
+    checks: list[int] = []
+
+    def check() -> bool:
+        checks.append(1)
+        return True
+
+    for name in ("first_checked", "second_checked"):
+        registry.register(name, "checked", {}, lambda *_, **__: "{}", check_fn=check)
+    definitions = import_module("model_tools").get_tool_definitions(["checked"], quiet_mode=True)
+    assert len(definitions) == 2 and len(checks) == 1
+
+
 def test_a_terminal_command_as_a_function(work: Path) -> None:
     terminal = import_module("tools.terminal_tool").terminal_tool
-    assert json.loads(terminal("echo hi; exit 2", timeout=20))["result"].startswith(
-        "hi\n[exit code 2"
+    done = json.loads(terminal("echo hi; exit 2", timeout=20))
+    assert done == {"output": "hi", "exit_code": 2, "error": None}
+
+
+def test_results_have_the_documented_fields(work: Path) -> None:
+    (work / "a.py").write_text("one = 1\ntwo = 2\n")
+    assert call("read_file", path="a.py") == {
+        "content": "1|one = 1\n2|two = 2",
+        "total_lines": 2,
+        "file_size": 16,
+        "truncated": False,
+    }
+    assert call("read_file", path="a.py", limit=1)["truncated"]
+    assert call("search_files", pattern="two") == {
+        "matches": [{"path": "a.py", "line": 2, "content": "two = 2"}],
+        "files": ["a.py"],
+        "total_count": 1,
+    }
+    found = call("search_files", pattern="*.py", target="files")
+    assert (found["files"], found["total_count"]) == (["a.py"], 1)
+    written = call("write_file", path="b.py", content="x = 1\n")
+    assert (written["success"], written["bytes_written"]) == (True, 6)
+    patched = call("patch", path="b.py", old_string="1", new_string="2")
+    assert patched["success"] and patched["files_modified"] == ["b.py"]
+    assert "-x = 1\n+x = 2" in patched["diff"]
+    failed = call("patch", path="b.py", old_string="zz", new_string="2")
+    assert failed["success"] is False and "not in the file" in failed["error"]
+
+
+def test_commands_that_cannot_run_have_an_exit_code_and_a_reason(work: Path) -> None:
+    assert call("terminal", command="rm -rf /")["exit_code"] == -1
+    stopped = call("terminal", command="sleep 30", timeout=1)
+    assert stopped["exit_code"] == 124 and "stopped after 1 s" in stopped["error"]
+
+
+def test_scripts_of_execute_code_get_dicts(work: Path) -> None:
+    code = (
+        "from hermes_tools import patch, read_file, search_files, terminal, write_file\n"
+        "assert terminal('exit 3')['exit_code'] == 3\n"
+        "assert write_file('c.txt', 'old')['success']\n"
+        "assert patch('c.txt', 'old', 'new')['files_modified'] == ['c.txt']\n"
+        "assert read_file('c.txt')['content'] == read_file('c.txt')['content'] == '1|new'\n"
+        "print(search_files('new')['matches'])"
     )
+    done = call("execute_code", code=code)
+    assert done["output"] == "[{'path': 'c.txt', 'line': 1, 'content': 'new'}]", done
+
+
+def test_tools_that_need_the_store_can_be_called(work: Path) -> None:
+    assert call("cronjob", action="list") == {"jobs": []}
+    assert call("send_message", action="list") == {"result": "No platform is connected."}
 
 
 async def test_call_from_the_own_event_loop_is_refused(work: Path) -> None:

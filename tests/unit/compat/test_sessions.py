@@ -43,6 +43,8 @@ def test_a_conversation_comes_back_in_openai_form(db):
     assert call["tool_calls"][0]["function"]["name"] == "ls"
     assert (result["role"], result["tool_call_id"], result["content"]) == ("tool", "c1", "a b c")
     assert answer["content"] == "sent"
+    assert call["finish_reason"] == "tool_calls", "it was stored"
+    assert "finish_reason" not in answer, "none was stored"
     assert db.get_messages_as_conversation("missing") == []
 
 
