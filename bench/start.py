@@ -20,6 +20,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import ptyprocess
@@ -45,11 +46,14 @@ Figures = dict[str, float]
 class Terminal:
     """`hermes chat` in a pseudo-terminal."""
 
-    def __init__(self, contender: Contender, home: Path) -> None:
+    def __init__(self, contender: Contender, home: Path, argv: Sequence[str] = ()) -> None:
         environment = {**contender.environment(home), "TERM": "xterm-256color"}
         self.began = time.perf_counter()
         self._process = ptyprocess.PtyProcess.spawn(
-            [contender.command, "chat"], cwd=str(home), env=environment, dimensions=(30, 100)
+            list(argv) or [contender.command, "chat"],
+            cwd=str(home),
+            env=environment,
+            dimensions=(30, 100),
         )
         self._data = bytearray()
 
@@ -71,6 +75,11 @@ class Terminal:
             if time.perf_counter() > end:
                 raise SystemExit(f"{text!r} did not appear:\n{self._data[-500:]!r}")
         return now
+
+    @property
+    def pid(self) -> int:
+        pid: int = self._process.pid
+        return pid
 
     @property
     def size(self) -> int:

@@ -13,16 +13,18 @@ def row(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def write_or_check(name: str, make: Callable[[], str]) -> int:
-    """Write `docs/reference/<name>`; with `--check` on the command line only compare it."""
-    parser = argparse.ArgumentParser(description=f"Write docs/reference/{name}.")
+def write_or_check(name: str, make: Callable[[], str], folder: Path = REFERENCE) -> int:
+    """Write `<name>` in the folder; with `--check` on the command line only compare it."""
+    parser = argparse.ArgumentParser(description=f"Write {name}.")
     parser.add_argument("--check", action="store_true", help="fail when the page is stale")
     args = parser.parse_args()
-    page, text = REFERENCE / name, make()
+    page, text = folder / name, make()
     if not args.check:
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(text, encoding="utf-8")
     elif not page.exists() or page.read_text(encoding="utf-8") != text:
-        print(f"docs/reference/{name} is stale: run `make docs`", file=sys.stderr)
+        print(
+            f"{page.relative_to(REFERENCE.parents[1])} is stale: run `make docs`", file=sys.stderr
+        )
         return 1
     return 0

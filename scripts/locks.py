@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+COLLECTIONS = ("all", "dev")
+"""Extras that only repeat others or the development group: `hermes setup` does not have them."""
 EXTRAS_LOCK = "requirements-extras.lock"
 PIN = re.compile(r"^(?P<name>[\w.-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
 REQUIREMENT = re.compile(r"^[\w.-]+")
@@ -47,8 +49,7 @@ def entries(lock: str) -> Iterator[tuple[str, set[str], str]]:
 
 def wanted(project: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the requirements of pyproject.toml by the lock file that must contain them."""
-    base = project["project"]["dependencies"]
-    extras = project["project"]["optional-dependencies"]
+    base, extras = project["project"]["dependencies"], extras_of(project)
 
     def of(*names: str) -> list[str]:
         return [each for name in names for each in extras[name]]
@@ -87,7 +88,25 @@ def findings(root: Path) -> Iterator[str]:
             if "--hash=sha256:" not in entry:
                 yield f"{file}: no hash for {entry.split()[0]}; run `make lock`"
         earlier |= pinned
-    yield from extras_findings(root, project["project"]["optional-dependencies"])
+    yield from extras_findings(root, extras_of(project))
+    yield from collection_findings(project)
+
+
+def extras_of(project: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the extras that `hermes setup` installs."""
+    extras = project["project"]["optional-dependencies"].items()
+    return {name: needed for name, needed in extras if name not in COLLECTIONS}
+
+
+def collection_findings(project: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the collections that differ from what they repeat."""
+    every = [each for needed in extras_of(project).values() for each in needed]
+    repeated = {"all": every, "dev": project["dependency-groups"]["dev"]}
+    for name, needed in repeated.items():
+        held = project["project"]["optional-dependencies"].get(name)
+        if held is not None and set(held) != set(needed):
+            wrong = ", ".join(sorted(set(held) ^ set(needed)))
+            yield f"pyproject.toml: the extra {name!r} differs from what it repeats: {wrong}"
 
 
 def extras_findings(root: Path, extras: Mapping[str, list[str]]) -> Iterator[str]:
@@ -113,7 +132,7 @@ def name_extras(root: Path) -> None:
     lock = root / EXTRAS_LOCK
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
     users: dict[str, list[str]] = {}
-    for extra, requirements in sorted(project["project"]["optional-dependencies"].items()):
+    for extra, requirements in sorted(extras_of(project).items()):
         for name in resolve(requirements, lock):
             users.setdefault(name, []).append(extra)
     kept = [
@@ -137,8 +156,14 @@ def resolve(requirements: list[str], lock: Path) -> set[str]:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--name-extras", action="store_true")
+    parser.add_argument("--options", action="store_true", help="print --extra NAME for each extra")
     root = Path(__file__).resolve().parent.parent
-    if parser.parse_args().name_extras:
+    args = parser.parse_args()
+    if args.options:
+        project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+        print(" ".join(f"--extra {name}" for name in extras_of(project)))
+        return 0
+    if args.name_extras:
         name_extras(root)
         return 0
     found = list(findings(root))

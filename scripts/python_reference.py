@@ -40,6 +40,20 @@ call them from a thread. The parts that run in the event loop of the gateway (ad
 the router) are async. Outside a chat no person can be asked, so calls that need approval are
 refused unless the settings allow them ([approvals](../guide/approvals.md)).
 
+Tools called as functions, `handle_function_call` and `registry.dispatch` return JSON text; the
+functions of `hermes_tools` in a script of `execute_code` return the same as a dict:
+
+| tool | keys |
+|---|---|
+| `terminal` | `output`, `exit_code`, `error`; `session_id` of a background process |
+| `read_file` | `content`, `total_lines`, `file_size`, `truncated` |
+| `search_files` | `matches` (`path`, `line`, `content`), `files`, `total_count`; `counts` |
+| `write_file` | `success`, `path`, `bytes_written`, `syntax_error` |
+| `patch` | `success`, `diff`, `files_modified`, `files_created`, `files_deleted` |
+| others | what the tool returns if that is JSON, else `result` |
+
+A failed call has `error`; in `hermes_tools` it raises `ToolError` instead.
+
 [examples/](../../examples/README.md) has a plugin of each kind, a wrapper around the chat, and
 scripts.
 """

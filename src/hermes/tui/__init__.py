@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hermes.tui.conversation import Conversation, greet
     from hermes.tui.input import UserInput
     from hermes.tui.markdown import MarkdownStream
-    from hermes.tui.picker import PickerItem, pick
+    from hermes.tui.picker import PickerItem, pick, take_typed_ahead
     from hermes.tui.plain import PlainConversation, Renderer, TerminalCommands, reference_expander
     from hermes.tui.skins import DisplayState, Skin, find_skin, skin_names
     from hermes.tui.terminal_ui import LayoutOverrides, TerminalUI, is_terminal_open
@@ -26,12 +26,35 @@ if TYPE_CHECKING:
     # isort: on
 
 __all__ = [
-    "Conversation", "Depth", "DisplayState", "ImageAttachments", "LayoutOverrides",
-    "MarkdownStream", "Paint", "PickerItem", "PlainConversation", "Renderer", "Skin",
-    "TerminalCommands", "TerminalUI", "UserInput", "find_skin", "greet", "is_terminal_open",
-    "one_line", "pick",
-    "problem_lines", "progress_lines", "reference_expander", "safe", "skin_names", "terminal_depth",
-    "trouble_line", "width", "wrap",
+    "Conversation",
+    "Depth",
+    "DisplayState",
+    "ImageAttachments",
+    "LayoutOverrides",
+    "MarkdownStream",
+    "Paint",
+    "PickerItem",
+    "PlainConversation",
+    "Renderer",
+    "Skin",
+    "TerminalCommands",
+    "TerminalUI",
+    "UserInput",
+    "find_skin",
+    "greet",
+    "is_terminal_open",
+    "one_line",
+    "pick",
+    "problem_lines",
+    "progress_lines",
+    "reference_expander",
+    "safe",
+    "skin_names",
+    "take_typed_ahead",
+    "terminal_depth",
+    "trouble_line",
+    "width",
+    "wrap",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

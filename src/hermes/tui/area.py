@@ -7,7 +7,7 @@ be searched and copied, and is never drawn again.
 import asyncio
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from itertools import zip_longest
@@ -378,9 +378,6 @@ class Area(Application[Any]):
         self._used = used
 
 
-Cell = tuple[str, str, int]  #: A character, its style, and its columns.
-
-
 class LineBox(Container):
     """Shows the lines that `lines` returns, one row each, cut at the right edge.
 
@@ -416,32 +413,32 @@ class LineBox(Container):
         erase_bg: bool,  # noqa: ARG002 - the signature of the base class
         z_index: int | None,  # noqa: ARG002 - nothing is above
     ) -> None:
-        right = write_position.xpos + write_position.width
+        place = write_position
         # prompt_toolkit counts only the rows of its own windows.
-        screen.height = max(screen.height, write_position.ypos + write_position.height)
-        for row, line in enumerate(self._now()[: write_position.height]):
-            cells, x = screen.data_buffer[write_position.ypos + row], write_position.xpos
-            for sign, style, columns in _line_cells(line):
-                if x + columns > right:
-                    break
-                cells[x] = Char(sign, style)
-                for covered in range(x + 1, x + columns):
-                    cells[covered] = Char("", style)
-                x += columns
+        screen.height = max(screen.height, place.ypos + place.height)
+        for row, line in enumerate(self._now()[: place.height]):
+            cells = screen.data_buffer[place.ypos + row]
+            cells.update(_line_cells(line, place.xpos, place.xpos + place.width))
 
     def get_children(self) -> list[Container]:
         return []
 
 
 @lru_cache(maxsize=256)
-def _line_cells(line: str) -> tuple[Cell, ...]:
-    found: list[Cell] = []
+def _line_cells(line: str, x: int, right: int) -> Mapping[int, Char]:
+    """Return the cells of a line that begins at column `x`. Cells are never changed, so that most
+    rows of a frame are those of the frame before."""
+    found: dict[int, Char] = {}
     for style, text, *_ in to_formatted_text(ANSI(line)):
         for sign in text if text.isascii() else iter_graphemes(text):
             columns = 1 if sign.isascii() else max(0, wcswidth(sign))
+            if x + columns > right:
+                return found
             if columns:
-                found.append((sign, style, columns))
-    return tuple(found)
+                found[x] = Char(sign, style)
+                found.update(dict.fromkeys(range(x + 1, x + columns), Char("", style)))
+            x += columns
+    return found
 
 
 class Printer:

@@ -16,7 +16,7 @@ import msgspec
 
 from hermes.config.environment import child_environment, search_path, variable
 from hermes.core.errors import HermesError, UsageError
-from hermes.core.messages import Image
+from hermes.core.messages import Image, image_kind
 from hermes.tui.text import one_line
 from hermes.util.text import human_size
 
@@ -218,12 +218,6 @@ MAX_IMAGE_BYTES = 20_000_000
 SNIFF_BYTES = 16  #: Bytes at the start of a file that identify its type.
 
 
-def _image_kind(start: bytes) -> str:
-    from hermes.app import image_kind  # loads the web tools, and the prompt must appear at once
-
-    return image_kind(start)
-
-
 class ImageAttachments:
     def __init__(self) -> None:
         self._pictures: list[tuple[str, Image]] = []  #: With their names and sizes.
@@ -286,7 +280,7 @@ class ImageAttachments:
 
 def _check_image(name: str, start: bytes, size: int) -> str:
     """Return the media type of an image. Raises `UsageError`."""
-    kind = _image_kind(start)
+    kind = image_kind(start)
     if not kind:
         raise UsageError(f"{name} is not an image", hint="use PNG, JPEG, GIF or WebP")
     if size > MAX_IMAGE_BYTES:
@@ -339,6 +333,6 @@ def _is_image(path: Path) -> bool:
         if not path.is_file():
             return False
         with path.open("rb") as file:
-            return bool(_image_kind(file.read(SNIFF_BYTES)))
+            return bool(image_kind(file.read(SNIFF_BYTES)))
     except OSError:
         return False

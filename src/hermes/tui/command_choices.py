@@ -8,10 +8,9 @@ import time
 from pathlib import Path
 
 from hermes.app import CommandCall, ModelFilter
-from hermes.app.sessions import HIDDEN_SOURCES
 from hermes.core.ports import SessionInfo
 from hermes.providers.catalog import ModelFacts
-from hermes.store import SearchRequest, SessionFilter
+from hermes.store import HIDDEN_SOURCES, SearchRequest, SessionFilter
 from hermes.tui.picker import PickerItem, pick, preview_columns
 from hermes.tui.plain import recap
 from hermes.tui.skins import DisplayState, find_skin, skin_names
@@ -26,7 +25,8 @@ PREVIEW_EXCHANGES = 4
 
 async def choose_session(call: CommandCall, display: DisplayState, columns: int) -> str | None:
     store, paint = call.app.store, display.paint
-    known = await store.sessions(SessionFilter(exclude_sources=HIDDEN_SOURCES, limit=MAX_SESSIONS))
+    which = SessionFilter(exclude_sources=HIDDEN_SOURCES, newest_only=True, limit=MAX_SESSIONS)
+    known = await store.sessions(which)
     items = [_session_item(each) for each in known if _is_offered(each, call)]
     if not items:
         return ""
@@ -38,7 +38,7 @@ async def choose_session(call: CommandCall, display: DisplayState, columns: int)
         return "\n".join(recap(messages, paint, room, symbol, PREVIEW_EXCHANGES))
 
     async def search(words: str) -> list[PickerItem[str]]:
-        request = SearchRequest(words, exclude_sources=HIDDEN_SOURCES, limit=50)
+        request = SearchRequest(words, exclude_sources=HIDDEN_SOURCES, limit=50, tolerant=True)
         ids = dict.fromkeys(hit.session_id for hit in await store.search(request))
         found = [await store.info(each) for each in ids]
         return [_session_item(each) for each in found if _is_offered(each, call)]

@@ -25,9 +25,10 @@ from hermes.app import (
 from hermes.core.cancel import CancelToken
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.core.events import Notice, TurnFinished
-from hermes.core.messages import COMPACTED, NOT_THE_USER, STEERED, User
+from hermes.core.messages import COMPACTED, NOT_THE_USER, STEERED, Image, User
 from hermes.skills import skill_commands
 from hermes.store import SessionFilter
+from hermes.terminal import run_beside
 from hermes.tools import PERMISSION_MODES
 from hermes.tui.area import Area, Printer
 from hermes.tui.completion import Offer
@@ -51,6 +52,70 @@ MAX_SHELL_LINES = 500  #: Lines of the output of a user's command that are shown
 MAX_SHELL_RESULTS, MAX_SHELL_CHARS = 10, 8_000
 """Commands of the user that the model is sent, and the characters of each."""
 DOUBLE_PRESS_SECONDS = 2.0  #: A second Ctrl-C within this time leaves.
+
+
+class OwnCommands:
+    """Shell commands that the user runs with `!`, and their results for the model."""
+
+    def __init__(self, app: App, view: EventView, printer: Printer) -> None:
+        self._app, self._view, self._printer = app, view, printer
+        self._cancels: list[CancelToken] = []  #: Stop the commands that run.
+        self._output: deque[str] = deque(maxlen=5)  #: The latest output of running commands.
+        self._results: deque[str] = deque(maxlen=MAX_SHELL_RESULTS)
+
+    def stop(self, key: str) -> bool:
+        """Stop the commands that run; return whether there are any."""
+        for cancel in self._cancels:
+            cancel.cancel(f"stopped by {key}")
+        return bool(self._cancels)
+
+    def take_results(self) -> list[str]:
+        """Return the commands with their output since the last call."""
+        results = list(self._results)
+        self._results.clear()
+        return results
+
+    @property
+    def tail(self) -> list[str]:
+        """The last lines of the output of running commands."""
+        lines = plain("".join(self._output)).split("\n")
+        return [line for line in lines if line.strip()][-5:]
+
+    async def run(self, agent: Agent, command: str, *, during_turn: bool = False) -> None:
+        """Run a command, show it, and keep both for the next message to the model.
+
+        The agent may use its shell during a turn, so the command then runs beside it: in the same
+        folder, but without a lasting effect on folder and variables.
+        """
+        shell, cancel = self._app.session(agent).place.workplace.shell, CancelToken()
+        options: dict[str, Any] = {
+            "timeout": self._app.loaded.settings.terminal.timeout,
+            "on_output": self._output.append,
+            "cancel": cancel,
+        }
+        self._cancels.append(cancel)
+        try:
+            if during_turn:
+                result = await run_beside(shell, command, cwd=None, pty=False, **options)
+            else:
+                result = await shell.run(command, **options)
+        except HermesError as error:
+            self._view.note(str(error), "dim" if isinstance(error, Interrupted) else "error")
+            return
+        finally:
+            self._cancels.remove(cancel)
+            self._output.clear()
+            self._printer.refresh()
+        output, half = plain(result.output).rstrip(), MAX_SHELL_LINES // 2
+        lines = output.split("\n") if output else []
+        if (more := len(lines) - 2 * half) > 0:
+            lines = [*lines[:half], f"… {many(more, 'line')} …", *lines[-half:]]
+        code = f"[exit code {result.exit_code}]" if result.exit_code else ""
+        self._view.note("\n".join([*lines, *filter(None, [code])]), "text")
+        self._view.gap()
+        shown = cut_middle(output, MAX_SHELL_CHARS) or "[no output]"
+        texts = ("[The user ran this command:]", f"$ {command}", shown, code)
+        self._results.append("\n".join(filter(None, texts)))
 
 
 class Conversation:
@@ -93,10 +158,7 @@ class Conversation:
         self._stopped_at = -DOUBLE_PRESS_SECONDS
         self._replacing: tuple[str, int] | None = None
         """Session and position of the question that the next message replaces."""
-        self._shell_cancel: CancelToken | None = None  #: Stops the user's own command that runs.
-        self._shell_tail: deque[str] = deque(maxlen=5)  #: The latest output of a running command.
-        self._shell_results: deque[str] = deque(maxlen=MAX_SHELL_RESULTS)
-        """The user's own commands with their output, for the next message to the model."""
+        self._shell = OwnCommands(app, self.view, self._printer)
         self._told_plan = False  #: Whether the model was told that plan mode is on.
         self.notify: Callable[[str], bool] = lambda _text: False
         """Notifies the user, if they are away; returns whether it did. Set by the caller."""
@@ -173,28 +235,43 @@ class Conversation:
             self._replacing = None
             if session == self._agent.session_id:
                 user_input = msgspec.structs.replace(user_input, replaces=position)
-        is_shell = bool(user_input.shell_command)
-        steers = self.display.busy == "steer" and not (user_input.images or is_shell)
-        if not self.busy:
-            self._add(user_input)
-        elif user_input.is_command:
-            task = asyncio.ensure_future(self._run_during_turn(user_input))
+        steers = self.display.busy == "steer" and not user_input.images
+        if self.busy and (user_input.is_command or user_input.shell_command or steers):
+            task = asyncio.ensure_future(self._take_during_turn(user_input))
             self._commands.add(task)
             task.add_done_callback(self._commands.discard)
             task.add_done_callback(self._check_task)
-        elif steers and self._agent.steer(user_input.expanded or user_input.text):
+        else:
+            self._add(user_input)
+            if self.busy and self.display.busy == "interrupt":
+                self._agent.interrupt("stopped by the next message")
+        self._printer.refresh()
+
+    async def _take_during_turn(self, user_input: UserInput) -> None:
+        """Run a command, or send a message to the running turn with what it refers to."""
+        if user_input.shell_command:
+            self.view.user_message(user_input.text)
+            await self._shell.run(self._agent, user_input.shell_command, during_turn=True)
+            return
+        if user_input.is_command:
+            self.view.user_message(user_input.text)
+            if not await self.take(user_input.text):
+                self._add(UserInput(user_input.text, shown=True))
+            return
+        message = user_input.message
+        try:
+            message = await self._expand(self._agent, message)
+        except HermesError as error:
+            self.view.note(f"{error}\n{error.hint}" if error.hint else str(error), "error")
+            return
+        # A message with pictures, or one that comes after the end of the turn, waits.
+        has_images = any(isinstance(part, Image) for part in message.parts)
+        if not has_images and self._agent.steer(message.text):
             self._steered.append(user_input)
             self.view.note(f"↪ {one_line(user_input.text, self.columns() - 3)}", "accent")
         else:
             self._add(user_input)
-            if self.display.busy == "interrupt" and not is_shell:
-                self._agent.interrupt("stopped by the next message")
         self._printer.refresh()
-
-    async def _run_during_turn(self, user_input: UserInput) -> None:
-        self.view.user_message(user_input.text)
-        if not await self.take(user_input.text):
-            self._add(UserInput(user_input.text, shown=True))
 
     def stop(self, key: str) -> bool:
         """Stop the question, turn or command that runs; return False if nothing runs.
@@ -203,6 +280,7 @@ class Conversation:
         """
         if self.questions.kind:
             self.questions.decline()
+        has_shell = self._shell.stop(key)
         if self.busy:
             self._agent.interrupt(f"stopped by {key}")
             undelivered = self._agent.pending.discard_steering()
@@ -211,13 +289,11 @@ class Conversation:
             self._waiting = deque(each for each in self._waiting if each.is_command)
             if kept:
                 self.restore(kept)
-        elif self._shell_cancel is not None:
-            self._shell_cancel.cancel(f"stopped by {key}")
-        elif self._command_started is not None and self._work is not None:
+        elif not has_shell:
+            if self._command_started is None or self._work is None:
+                return False
             self._work.cancel()
             self.view.note(f"stopped by {key}", "dim")
-        else:
-            return False
         self._stopped_at = time.monotonic()
         return True
 
@@ -307,40 +383,15 @@ class Conversation:
                     self._command_started = None
                     self._printer.refresh()
             if user_input.shell_command:
-                await self._run_shell(user_input.shell_command)
+                self._command_started = time.monotonic()
+                try:
+                    await self._shell.run(self._agent, user_input.shell_command)
+                finally:
+                    self._command_started = None
                 continue
             if user_input.replaces is not None:
                 await self._go_back(user_input.replaces)
             await self.ask(user_input.message)
-
-    async def _run_shell(self, command: str) -> None:
-        """Run the user's own command, show it, and keep both for the next message to the model."""
-        session = self.app.session(self._agent)
-        self._command_started, self._shell_cancel = time.monotonic(), CancelToken()
-        try:
-            result = await session.place.workplace.shell.run(
-                command,
-                timeout=self.app.loaded.settings.terminal.timeout,
-                on_output=self._shell_tail.append,
-                cancel=self._shell_cancel,
-            )
-        except HermesError as error:
-            self.view.note(str(error), "dim" if isinstance(error, Interrupted) else "error")
-            return
-        finally:
-            self._command_started = self._shell_cancel = None
-            self._shell_tail.clear()
-            self._printer.refresh()
-        output, half = plain(result.output).rstrip(), MAX_SHELL_LINES // 2
-        lines = output.split("\n") if output else []
-        if (more := len(lines) - 2 * half) > 0:
-            lines = [*lines[:half], f"… {many(more, 'line')} …", *lines[-half:]]
-        code = f"[exit code {result.exit_code}]" if result.exit_code else ""
-        self.view.note("\n".join([*lines, *filter(None, [code])]), "text")
-        self.view.gap()
-        shown = cut_middle(output, MAX_SHELL_CHARS) or "[no output]"
-        texts = ("[The user ran this command:]", f"$ {command}", shown, code)
-        self._shell_results.append("\n".join(filter(None, texts)))
 
     async def _answer(self, message: User | None) -> None:
         agent = self._agent
@@ -366,9 +417,7 @@ class Conversation:
         plans = self.app.session(self._agent).approvals.permission_mode == "plan"
         texts = [] if plans == self._told_plan else [PLAN_ON if plans else PLAN_OFF]
         self._told_plan = plans
-        texts += self._shell_results
-        self._shell_results.clear()
-        return texts
+        return [*texts, *self._shell.take_results()]
 
     def _listen(self) -> None:
         """Start a turn for each message of the agent's background processes, whenever idle."""
@@ -442,8 +491,7 @@ class Conversation:
         started = self._command_started
         if not lines and (self.busy or (started and time.monotonic() - started > 0.3)):
             lines = [paint("dim", WORKING)]
-        tail = [line for line in plain("".join(self._shell_tail)).split("\n") if line.strip()]
-        lines = [*(paint("dim", one_line(line, columns)) for line in tail[-5:]), *lines]
+        lines = [*(paint("dim", one_line(line, columns)) for line in self._shell.tail), *lines]
         if self._replacing is not None:
             lines.append(paint("accent", one_line(REPLACING, columns - 1)))
         for user_input in list(self._waiting)[:MAX_WAITING_ROWS]:

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 import msgspec
-from prompt_toolkit.application import get_app_or_none, in_terminal
+from prompt_toolkit.application import get_app_or_none, get_app_session, in_terminal
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.input.typeahead import get_typeahead
@@ -90,6 +90,12 @@ async def pick(
     return None if chosen is None else chosen.value
 
 
+def take_typed_ahead() -> str:
+    """Return the text of the keys that were read after the choice from the last list of a command,
+    and forget it."""
+    return "".join(key.data for key in get_typeahead(get_app_session().input))
+
+
 def _pass_keys_on(area: Area) -> None:
     area.key_processor.feed_multiple(get_typeahead(area.input))
     area.key_processor.process_keys()
@@ -97,7 +103,7 @@ def _pass_keys_on(area: Area) -> None:
 
 def preview_columns(columns: int) -> int:
     """Return the columns of a preview in a terminal with `columns`."""
-    return columns // 2 - 1 if columns >= SIDE_COLUMNS else columns - 1
+    return columns // 2 - 2 if columns >= SIDE_COLUMNS else columns - 1
 
 
 class PickerLayout(NamedTuple):
@@ -291,7 +297,7 @@ class Picker(Generic[T]):
         shown = box(lambda room: self.preview_lines(room.columns, room.preview_rows))
         rule = box(lambda room: ["─" * room.columns] if room.preview_rows else [])
         bar = Window(width=1, char="│", style="fg:ansibrightblack")
-        wide, narrow = VSplit([items, bar, shown]), HSplit([items, rule, shown])
+        wide, narrow = VSplit([items, bar, Window(width=1), shown]), HSplit([items, rule, shown])
         hint = FormattedTextControl(lambda: ANSI(self.hint_line(output.get_size().columns - 1)))
         body = HSplit([
             box(lambda _room: [self.title_line(output.get_size().columns - 1)]),

@@ -217,6 +217,7 @@ def reference_expander(app: App, folder: Path, warn: Callable[[str], object]) ->
             redact=app.redactor.redact,
             fetch=page_fetch(session.session_tools.deps),
             images=session.target.profile.images is not False,
+            on_read=session.record_read,
         )
         expanded = await expand_references(message.text, context)
         for warning in expanded.warnings:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.data_structures import Point
@@ -16,7 +16,7 @@ from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Wi
 from prompt_toolkit.layout.controls import FormattedTextControl
 from prompt_toolkit.widgets import TextArea
 
-from hermes.core.approval_text import BEGIN, render_approval
+from hermes.core.approval_text import render_approval
 from hermes.core.errors import Interrupted
 from hermes.core.events import ApprovalAsked, QuestionAsked
 from hermes.core.ports import ApprovalAnswer
@@ -105,31 +105,31 @@ class Questions:
         self.widgets = self._build_widgets()
 
     async def ask(self, question: ApprovalAsked) -> ApprovalAnswer:
-        paint = self._display.paint
-        is_diff = question.effect == "write" and question.subject.startswith("--- ")
-        looks = {f"{BEGIN}+": "added", f"{BEGIN}-": "removed"} if is_diff else {}
-
-        def lines(columns: int) -> list[str]:
-            asked = render_approval(question, columns=columns - 2, rows=MAX_SUBJECT_ROWS)
-            return [
-                *hanging_rows(paint, "warn", "⚠ ", asked.title, columns),
-                *(
-                    f"  {paint(looks.get(row[: len(BEGIN) + 1], 'strong'), row)}"
-                    for row in asked.subject
-                ),
-                *(
-                    row
-                    for fact in asked.facts
-                    for row in hanging_rows(paint, "warn", "  ", fact, columns)
-                ),
-                *([paint("dim", "  v shows all of it")] if asked.hidden else []),
-            ]
-
         self._asked, self._dialog = question, ApprovalDialog(question)
+        lines = partial(self._approval_lines, question, MAX_SUBJECT_ROWS)
         self._chosen = len(self._dialog.options) - 1
         async with self._open("approval", lines, self._buttons) as answer:
             approval: ApprovalAnswer = await answer
             return approval
+
+    def _approval_lines(self, question: ApprovalAsked, most: int, columns: int) -> list[str]:
+        """Return the request in rows of at most `columns`, of the subject at most `most`."""
+        paint = self._display.paint
+        asked = render_approval(question, columns=columns - 2, rows=most)
+        rows, hidden = [paint("strong", row) for row in asked.subject], bool(asked.hidden)
+        if question.effect == "write" and question.subject.startswith("--- "):
+            # The colours of syntax are loaded with the first edit.
+            from hermes.tui.tool_view import question_diff_rows
+
+            diff = question_diff_rows(question.subject, columns - 2, paint, most)
+            rows, hidden = diff or (rows, hidden)
+        facts = (hanging_rows(paint, "warn", "  ", fact, columns) for fact in asked.facts)
+        return [
+            *hanging_rows(paint, "warn", "⚠ ", asked.title, columns),
+            *(f"  {row}" for row in rows),
+            *(row for fact in facts for row in fact),
+            *([paint("dim", "  v shows all of it")] if hidden else []),
+        ]
 
     async def clarify(self, question: QuestionAsked) -> str:
         paint = self._display.paint
@@ -281,8 +281,7 @@ class Questions:
 
     def _show_all(self) -> None:
         most = len(self._asked.subject) + 3  # more rows than it can have
-        asked = render_approval(self._asked, columns=self._ui.columns(), rows=most)
-        self._ui.show_text("\n".join(asked.lines))
+        self._ui.out(self._approval_lines(self._asked, most, self._ui.columns()))
 
     def _step(self, count: int, by: int) -> None:
         if count:

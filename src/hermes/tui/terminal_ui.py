@@ -456,10 +456,6 @@ class TerminalUI:
         self.area.layout.focus(control or self.input.area)
         self.area.invalidate()
 
-    def show_text(self, text: str) -> None:
-        if self.conversation is not None:
-            self.conversation.view.note(text, "text")
-
     @property
     def typed(self) -> Buffer:
         return self.input.area.buffer
@@ -467,8 +463,12 @@ class TerminalUI:
     # The protocol `CommandTerminal`
 
     def out(self, lines: Sequence[str]) -> None:
-        if self.conversation is not None:
-            self.conversation.view.out(list(lines))
+        """Print lines with a blank line before and after them."""
+        if self.conversation is not None and lines:
+            view = self.conversation.view
+            view.gap()
+            view.out(list(lines))
+            view.gap()
 
     def columns(self) -> int:
         return self.area.output.get_size().columns

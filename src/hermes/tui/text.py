@@ -380,8 +380,10 @@ def progress_lines(event: Event) -> list[str]:
         case CompactionStarted():
             return [f"compacting the conversation ({event.tokens:,} tokens) …"]
         case Compacted():
-            before, after = f"{event.tokens_before:,}", f"{event.tokens_after:,}"
-            return [f"compacted: {before} to {after} tokens, now session {event.session_id}"]
+            change = f"{event.tokens_before:,} to {event.tokens_after:,} tokens"
+            if event.messages_before == event.messages_after:
+                return [f"shortened tool results: {change}"]
+            return [f"compacted: {change}, now session {event.session_id}"]
         case SubagentStarted():
             return [f"  [{event.child + 1}] {event.goal}"]
         case SubagentProgress():

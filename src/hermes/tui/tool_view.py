@@ -2,6 +2,7 @@
 
 import difflib
 import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise, takewhile
@@ -9,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from hermes.core.approval_text import BEGIN, visible_line
 from hermes.core.events import (
     SubagentFinished,
     SubagentProgress,
@@ -22,6 +24,7 @@ from hermes.tui.markdown.code import find_file_highlighter, syntax_colours
 from hermes.tui.markdown.parser import Roles, Run
 from hermes.tui.skins import DisplayState, Level
 from hermes.tui.text import (
+    TAB,
     Depth,
     Paint,
     Rgb,
@@ -57,6 +60,7 @@ from hermes.util.text import many
 # Changes of files, read from the result of the call or, failing that, from its arguments.
 
 DiffKind = Literal["same", "added", "removed", "gap", "title", "note", "more"]
+NO_FILE = "/dev/null"  #: The name of a file that does not exist, in the head of a diff.
 MAX_DIFF_LINES = 2_000  #: Lines of a diff that are used.
 MAX_LINE_CHARS = 2_000  #: Characters of a line that are used.
 MAX_COMPARED_LINES = 40_000
@@ -118,18 +122,22 @@ def number_lines(kind: DiffKind, content: str) -> list[DiffLine]:
     return [*shown, DiffLine("more", number=missing)] if missing else shown
 
 
-def parse_reported_diff(result: str) -> Iterator[DiffLine]:
-    """Parse the diff in a result of `patch`.
+def parse_reported_diff(
+    result: str, clean: Callable[[str], str] | None = None
+) -> Iterator[DiffLine]:
+    """Parse the diff in a result of `patch`, or in a question about an edit.
 
     Hunks end where their header says, so file contents are never taken for text of the tool.
+    `clean` makes a line safe for the terminal.
     """
+    clean = clean or _safe
     old = new = lost = won = 0
-    first = True
+    first, source = True, ""
     for text in result.split("\n"):
         sign = text[:1]
         if (lost or won) and sign in ("-", "+", " ", ""):
             kind: DiffKind = "removed" if sign == "-" else "added" if sign == "+" else "same"
-            yield _diff_line(kind, text[1:], old if kind == "removed" else new)
+            yield DiffLine(kind, clean(text[1:]), old if kind == "removed" else new)
             old, lost = (old + 1, lost - 1) if kind != "added" else (old, lost)
             new, won = (new + 1, won - 1) if kind != "removed" else (new, won)
             lost, won = max(lost, 0), max(won, 0)
@@ -139,6 +147,12 @@ def parse_reported_diff(result: str) -> Iterator[DiffLine]:
             if not first:
                 yield DiffLine("gap")
             first = False
+        elif text.startswith("--- "):
+            first, source = True, text[4:]
+        elif text.startswith("+++ "):
+            created, deleted = source == NO_FILE, text[4:] == NO_FILE
+            verb = "create" if created else "delete" if deleted else "change"
+            yield DiffLine("title", clean(f"{verb} {source if deleted else text[4:]}"))
         elif more := _MORE.fullmatch(text):
             lost = won = 0
             yield DiffLine("more", number=int(more[1]))
@@ -360,8 +374,8 @@ def diff_rows(
     rows: list[str] = []
     painter = DiffPainter(paint, path)
     room = columns - len(INDENT) - (gutter and gutter + 1) - 2
-    if not whole:  # bands are as wide as the longest line
-        room = min(room, max((width(line.text) for line in shown if line.number), default=room) + 1)
+    # Bands are as wide as the longest line.
+    room = min(room, max((width(line.text) for line in shown if line.number), default=room) + 1)
     for at, line in enumerate(shown):
         if line.kind in _SIGNS:
             found = list(_line_rows(line, words.get(at, []), gutter, room, painter, whole=whole))
@@ -389,8 +403,41 @@ def unified_diff_rows(diff: str, columns: int, paint: Paint) -> list[str]:
         note = "" if hunk else head.rpartition("\n")[2] if "Binary" in head else ""
         title = " ".join(filter(None, (_safe(name), f"({state})" if state else "", note)))
         rows += [paint("strong", cut(title, columns))]
-        rows += diff_rows(lines, columns, paint, MAX_DIFF_LINES, whole=False)
+        rows += diff_rows(lines, columns, paint, MAX_DIFF_LINES, whole=False, path=name)
     return rows
+
+
+def question_diff_rows(
+    diff: str, columns: int, paint: Paint, most: int
+) -> tuple[list[str], bool] | None:
+    """Return the rows of the diff in a question, and whether some are left out.
+
+    The text comes from the model: characters that cannot be seen are escaped, and each row has the
+    margin of a subject, which text of Hermes never has. Of a long diff the beginning and the end
+    are shown. Returns None for a text with lines that are not part of a diff.
+    """
+
+    def clean(text: str) -> str:
+        body = text.lstrip(" \t")
+        return text[: len(text) - len(body)].expandtabs(TAB) + visible_line(body)
+
+    lines = list(parse_reported_diff(diff, clean))
+    kinds = [line.kind for line in lines]
+    hunks = kinds.count("gap") + kinds.count("title")
+    if len(lines) - kinds.count("gap") + kinds.count("title") + hunks != diff.count("\n") + 1:
+        return None
+    last = (most - 1) * 2 // 5 or 1
+    first, missing = most - 1 - last, len(lines) - most
+    if missing > 0:
+        note = DiffLine("note", f"… {many(len(lines) - first - last, 'line')} not shown …")
+        lines = [*lines[:first], note, *lines[-last:]]
+    room = columns - len(BEGIN) + len(INDENT)
+    rows = diff_rows(lines, room, paint, sys.maxsize, whole=True)
+    if len(rows) > most:  # long lines take several rows
+        missing += len(rows) - most
+        text = f"… {many(len(rows) - first - last, 'row')} not shown …"
+        rows = [*rows[:first], INDENT + paint("warn", text), *rows[-last:]]
+    return [paint("dim", BEGIN) + row[len(INDENT) :] for row in rows], missing > 0
 
 
 def _line_rows(

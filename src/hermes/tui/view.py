@@ -327,8 +327,9 @@ class EventView:
 
     @property
     def cost(self) -> str:
-        """The cost of this conversation; "" before the first model call."""
-        return format_total(self._cost, self._unpriced) if self.used.prompt else ""
+        """The cost of this conversation; "" before the first model call and if all were free, as
+        those of a local model are."""
+        return format_total(self._cost, self._unpriced) if self._cost or self._unpriced else ""
 
     def live(self, *, waiting: bool = False) -> list[str]:
         """Return the lines of the area: unfinished text, running tools, spinner.

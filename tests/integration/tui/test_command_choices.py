@@ -24,7 +24,7 @@ def test_preview_wraps_long_questions(chat) -> None:
     with ModelServer(["One."]) as server:
         it = chat(server, columns=100)
         it.ask(question, "One.").ask("/new", "A new conversation")
-        it.say("/resume").sees_last("│❯ word0")
+        it.say("/resume").sees_last("│ ❯ word0")
         preview = " ".join(line.partition("│")[2] for line in it.shown)
         assert question in " ".join(preview.split())
 
@@ -72,3 +72,16 @@ def test_diff_is_painted_like_the_changes_of_a_tool(chat, work: Path) -> None:
         it = chat(server)
         it.ask("change it", "Changed.").say("/diff")
         it.reads("Changes since the first edit of this session\nplan.txt\n   1 - one\n   1 + two")
+
+
+def test_a_blank_line_stands_between_the_output_of_a_command_and_the_status(
+    chat, work: Path
+) -> None:
+    (work / "plan.txt").write_text("one\n")
+    change = call("patch", path="plan.txt", old_string="one\n", new_string="two\n")
+    with ModelServer([change, "Changed."]) as server:
+        it = chat(server)
+        it.ask("change it", "Changed.")
+        for command, last in (("/diff", "   1 + two"), ("/history", "  Changed.")):
+            it.press("ctrl-l").gone("Changed.").say(command).sees_last(last).ready().settled(0.1)
+            assert it.shown[-5:-3] == [last, ""]

@@ -19,7 +19,7 @@ def screen(tmp_path: Path) -> Iterator[Emulated]:
 
 
 def test_arrows_pages_and_filter_choose_an_item(screen: Emulated) -> None:
-    screen.sees_last("▸ item 5").sees_last("│line 5 of 5")
+    screen.sees_last("▸ item 5").sees_last("│ line 5 of 5")
     screen.press("down").sees_last("▸ item 6").sees_last("line 6 of 6")
     screen.type("\x1b[6~").sees_last("▸ item 20")
     screen.type("ite4").sees_last("▸ item 4 ").press("down", "enter")
@@ -42,7 +42,7 @@ def test_it_fits_after_a_resize(screen: Emulated) -> None:
     assert len(screen.text.split("\n")) <= 20
     assert screen.text.count("Choose one") == 1
     screen.resize(40, 9).gone("line 0 of 5").sees_last("▸ item 5").sees_last("Enter · Esc")
-    screen.resize(120, 24).sees_last("│line 0 of 5")
+    screen.resize(120, 24).sees_last("│ line 0 of 5")
     assert screen.text.count("▸") == 1
     screen.press("enter")
     assert screen.ended() == 0

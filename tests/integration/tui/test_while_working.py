@@ -6,9 +6,10 @@ import pytest
 
 from hermes.core.messages import Text
 from hermes.core.testing import ModelServer, Stall, Step
-from tests.integration.tui.conftest import BUSY, run, said
+from tests.integration.tui.conftest import BUSY, call, run, said
 
 QUEUE = "display:\n  busy_input_mode: queue\n"
+NAMES = ("notes", "other")
 INTERRUPT = "display:\n  busy_input_mode: interrupt\n"
 
 
@@ -154,7 +155,7 @@ def test_undelivered_messages_return_to_the_input_after_a_stop(chat, settings, k
         assert it.input == ["❯ then ship it", "  and"]
         assert len(server.calls) == 1, "no turn starts by itself"
         it.press("enter").sees("Shipped.")
-        assert users(server)[-1] == "then ship it\nand"
+        assert users(server)[-1].endswith("then ship it\nand")
 
 
 def test_a_steered_message_that_was_read_does_not_return(chat, work: Path) -> None:
@@ -165,3 +166,42 @@ def test_a_steered_message_that_was_read_does_not_return(chat, work: Path) -> No
         (work / "go").touch()
         it.sees("one two three fo").press("ctrl-c").sees("hermes: stopped by").ready()
         assert it.input == ["❯"]
+
+
+def test_own_command_runs_at_once_during_a_turn(chat, work: Path) -> None:
+    with ModelServer([run(BUSY), "It is built.", "I see it."]) as server:
+        it = chat(server)
+        it.say("build it").wait(lambda _it: (work / "begun").exists(), "the tool")
+        it.say("!cd /; echo mine").sees("❯ !cd").wait(lambda it: "mine" in it.lines, "the output")
+        it.say("!touch go").sees("It is built.").ready()
+        assert users(server) == ["build it"]
+        it.ask("what did I run?", "I see it.")
+        assert "$ cd /; echo mine\nmine" in said(server)
+
+
+def test_stop_ends_an_own_command_and_the_turn(chat) -> None:
+    with ModelServer([run(BUSY)]) as server:
+        it = chat(server)
+        it.say("build it").sees_last("working…").say("!echo mine; sleep 100").sees_last("mine")
+        it.press("escape").sees("hermes: stopped by Esc").ready()
+
+
+def test_steered_message_brings_the_file_it_refers_to(chat, work: Path) -> None:
+    (work / "notes.txt").write_text("buy milk\n")
+    with ModelServer([run(BUSY), "Milk, then."]) as server:
+        it = chat(server)
+        it.say("build it").sees_last("working…").say("see @notes.txt").sees_last("↪ see @notes.txt")
+        (work / "go").touch()
+        it.sees("Milk, then.").ready()
+        assert "buy milk" in said(server)
+
+
+def test_attached_file_counts_as_read(chat, work: Path) -> None:
+    (work / "notes.txt").write_text("buy milk\n")
+    (work / "other.txt").write_text("keep\n")
+    writes = [call("write_file", name, path=f"{name}.txt", content="x\n") for name in NAMES]
+    with ModelServer([*writes, "Done."]) as server:
+        it = chat(server)
+        it.ask("replace @notes.txt", "Done.")
+    assert (work / "notes.txt").read_text() == "x\n"
+    assert (work / "other.txt").read_text() == "keep\n", "it was not attached"

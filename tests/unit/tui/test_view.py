@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from hermes.tui.skins import Skin, Spinner
+from hermes.config.settings import DisplaySettings
+from hermes.core.events import UsageReported
+from hermes.core.model import Usage
+from hermes.tui.skins import DisplayState, Skin, Spinner
 from hermes.tui.text import Depth, Paint, format_duration, width
 from hermes.tui.view import (
+    EventView,
     FolderLabel,
     SpinnerLine,
     SpinnerPhase,
@@ -111,6 +115,22 @@ def test_unknown_prices_are_not_zero() -> None:
     assert format_total(0.25, 0) == "$0.2500"
     assert format_total(0.0, 3) == "price unknown"
     assert format_total(0.25, 3) == "over $0.2500"
+
+
+class Sink:
+    def lines(self, _lines: list[str]) -> None: ...
+
+    def refresh(self, *, at_once: bool = False) -> None: ...
+
+
+def test_free_calls_show_no_cost() -> None:
+    display = DisplayState(DisplaySettings(), Skin(), Depth.NONE)
+    view = EventView(display, Sink(), lambda: 80)
+    assert view.cost == ""
+    view.show(UsageReported(Usage(input=10, output=1), 0.0))
+    assert view.cost == ""
+    view.show(UsageReported(Usage(input=10, output=1), 0.5))
+    assert view.cost == "$0.5000"
 
 
 def test_the_branch_is_read_from_the_repository(tmp_path: Path) -> None:

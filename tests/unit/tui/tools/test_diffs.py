@@ -16,6 +16,7 @@ from hermes.tui.tool_view import (
     diff_texts,
     file_changes,
     number_lines,
+    question_diff_rows,
 )
 from tests.cases import cases
 
@@ -193,3 +194,47 @@ def test_each_file_of_a_patch_has_its_own_syntax() -> None:
     lines = [DiffLine("title", "changed a.py"), CHANGE[0], DiffLine("title", "changed a.txt")]
     rows = diff_rows([*lines, CHANGE[0]], 80, Paint(SKIN.colors, Depth.TRUE), 16, whole=False)
     assert rows[1].count("\x1b") > rows[3].count("\x1b")
+
+
+def question(diff: str, columns: int = 60, most: int = 12) -> list[str]:
+    rows, _hidden = question_diff_rows(diff, columns, PLAIN, most)
+    return [row.rstrip() for row in rows]
+
+
+def test_question_about_an_edit_shows_everything_with_a_margin() -> None:
+    text = "a\N{ZERO WIDTH SPACE}b" + " " * 200 + "rm -rf /\x1b[2K"
+    assert question(f"--- x.py\n+++ x.py\n@@ -1,2 +1,2 @@\n \tsame\n-old\n+{text}") == [
+        "│ change x.py",
+        "│ 1       same",
+        "│ 2 - old",
+        '│ 2 + a\\u200bb[… 200 × " " …]rm -rf /\\x1b[2K',
+    ]
+
+
+def test_question_about_several_files_names_each() -> None:
+    diff = (
+        "--- /dev/null\n+++ a\n@@ -1,0 +1,1 @@\n+--- b\n--- b\n+++ /dev/null\n@@ -1,1 +1,0 @@\n-x"
+    )
+    assert question(diff) == ["│ create a", "│ 1 + --- b", "│ delete b", "│ 1 - x"]
+
+
+def test_question_about_a_long_edit_shows_its_beginning_and_end() -> None:
+    added = "\n".join(f"+line {number}" for number in range(1, 101))
+    diff = f"--- /dev/null\n+++ a\n@@ -1,0 +1,100 @@\n{added}"
+    rows, hidden = question_diff_rows(diff, 60, PLAIN, 8)
+    assert hidden
+    assert [row.rstrip() for row in rows] == [
+        "│ create a",
+        *(f"│   {number} + line {number}" for number in (1, 2, 3, 4)),
+        "│ … 94 lines not shown …",
+        "│  99 + line 99",
+        "│ 100 + line 100",
+    ]
+    wide = f"--- /dev/null\n+++ a\n@@ -1,0 +1,1 @@\n+{'ab ' * 400}"
+    rows, hidden = question_diff_rows(wide, 60, PLAIN, 8)
+    assert (len(rows), hidden) == (8, True)
+
+
+def test_text_that_is_no_diff_is_not_shown_as_one() -> None:
+    hidden = "--- a\n+++ a\nhidden\n@@ -1,1 +1,1 @@\n-x\n+y"
+    assert question_diff_rows(hidden, 60, PLAIN, 8) is None
