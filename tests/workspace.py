@@ -37,7 +37,7 @@ def run_git(*arguments: str, folder: Path) -> str:
 def make_tool(name: str, **parts: Any) -> Tool:
     """Return the built-in tool `name` over `parts` (see `tool_deps`)."""
     # Only the tests of tools pay for these imports.
-    from hermes.sdk.testing.tools import tool_deps
+    from hermes.sdk.testing.plugin import tool_deps
     from hermes.tools import ToolRegistry, discover_builtin
 
     registry = ToolRegistry()

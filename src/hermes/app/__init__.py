@@ -37,9 +37,7 @@ if TYPE_CHECKING:
         AuxiliaryModels, Providers, start_of_today, stored_secrets, trial_budget, user_home,
         user_zone,
     )
-    from hermes.app.reference_expansion import (
-        attach_texts, expand_references, image_kind, typed_text,
-    )
+    from hermes.app.reference_expansion import attach_texts, expand_references, typed_text
     from hermes.app.references import (
         ReferenceContext, Suggestion, complete_reference, fragment_at_end, one_line, page_fetch,
     )
@@ -72,7 +70,7 @@ __all__ = [
     "complete_reference",
     "component_of", "exact_command", "expand_references", "external_folders", "external_warnings",
     "fallback_choices", "find_prompt_commands",
-    "find_terminal", "find_toolsets", "fragment_at_end", "image_kind",
+    "find_terminal", "find_toolsets", "fragment_at_end",
     "latest_session", "main_choice", "make_hub", "make_workspace", "message_injector",
     "named_model", "one_line", "opened_store", "page_fetch", "parse_choice", "preview_prompt",
     "project_root", "record_crash", "remove_old_copies", "request_size", "resolve_command",

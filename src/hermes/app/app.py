@@ -1,6 +1,7 @@
 """What the agents of one process share, and the tasks that run in the background."""
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -28,7 +29,7 @@ from hermes.core.errors import ConfigError, HermesError, SessionNotFound
 from hermes.core.events import Notice, TurnFinished
 from hermes.core.messages import User
 from hermes.core.ports import Clock, HookName, Hooks, SessionInfo
-from hermes.providers import Target
+from hermes.providers import LOCAL, Target
 from hermes.providers.local import DownloadProgress
 from hermes.security import Redactor
 from hermes.skills import command_message, preload_skills, skill_command
@@ -39,6 +40,8 @@ from hermes.util.concurrency import SystemClock, in_thread
 Show = Callable[[str], None]
 MAX_GOAL_CHARS = 60
 HOOK_APPROVALS = "shell-hooks-allowlist.json"
+
+logger = logging.getLogger(__name__)
 
 
 class BackgroundTask(msgspec.Struct, eq=False):
@@ -339,10 +342,24 @@ class App:
         main, budget = await self.providers.main(), self.budgets.of(session_id)
         return AuxiliaryModels(self.providers, main, budget, self.store, session_id)
 
+    async def suggest_words(self, query: str) -> tuple[str, ...]:
+        """Return other words for a search outside of a conversation, as the auxiliary model
+        suggests them; none if no model can be asked. The embedded model is not started for it."""
+        from hermes.tools import suggest_words  # few commands search
+
+        try:
+            if self.providers.known_target(self.providers.main_choice()).provider == LOCAL:
+                return ()
+            models = await self.auxiliary("")
+        except HermesError as error:
+            logger.info("no other words for a search: %s", error)
+            return ()
+        return await suggest_words(models, self.loaded.settings.auxiliary.session_search, query)
+
     async def find_target(self, request: SessionRequest) -> Target:
         """Return the model of the request, or else that of the settings."""
-        if request.remote is not None:
-            return request.remote
+        if given := request.remote or request.target:
+            return given
         if not (request.model or request.provider or request.base_url):
             return await self.providers.main()
         return await self.providers.ready(choice_of_request(request, self.loaded))

@@ -1,5 +1,6 @@
 """Build an agent and everything it works with from a session request."""
 
+import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -18,7 +19,7 @@ from hermes.agent import (
     ToolDispatcher,
 )
 from hermes.app.context_engine import ContextEngineRunner, engine_tools, make_engine
-from hermes.app.extensions import SessionSampler
+from hermes.app.extensions import SessionSampler, make_hub
 from hermes.app.model_choice import fallback_choices
 from hermes.app.outgoing_files import outgoing_files
 from hermes.app.prompting import AddContext, added_context, build_prompt, prefill_messages
@@ -32,6 +33,7 @@ from hermes.app.tools import (
     build_toolbox,
     egress_rules,
     find_toolsets,
+    memory_scope,
     open_notes,
     session_services,
 )
@@ -49,7 +51,7 @@ from hermes.context import CompactionPolicy, TokenCounter
 from hermes.core.events import Event
 from hermes.core.messages import Message, System, User
 from hermes.core.model import ModelRequest, messages_tokens, text_tokens, tools_tokens
-from hermes.core.ports import Attachments, ChildTask, Observer
+from hermes.core.ports import Attachments, ChildResult, ChildTask, Observer
 from hermes.core.tool import Tool
 from hermes.memory import BuiltinMemory
 from hermes.prompt import LocalFileTree, Prompt, PromptInputs, SubfolderHints, paths_in_arguments
@@ -58,7 +60,8 @@ from hermes.providers.policy import Budget
 from hermes.security import UNTRUSTED_SOURCES, EgressPolicy, Exposure, Flow
 from hermes.security.injection import BLOCKED
 from hermes.store import repair_history
-from hermes.tools import Approvals, Toolbox, allowed_tools
+from hermes.terminal import FileInfo
+from hermes.tools import Approvals, Toolbox, allowed_tools, background_report, lost_reports
 from hermes.util.concurrency import in_thread
 from hermes.util.text import new_session_id
 
@@ -85,6 +88,7 @@ class AgentSession:
     engine: ContextEngineRunner
     brought: tuple[Tool, ...]  #: Tools of MCP servers.
     tools: Sequence[str]  #: Names of the allowed tools.
+    subagents: Subagents
     egress: EgressPolicy
     session_tools: SessionTools
     approvals: Approvals
@@ -102,6 +106,9 @@ class AgentSession:
         self.app, self.request, self.parent = app, request, parent
         self.depth: int = parent.depth + 1 if parent else 0
         """0 for an agent of a user, 1 for its subagents, and so on."""
+        self.background = (
+            False  #: True for a subagent that does not belong to a turn of its parent.
+        )
         self.pending = PendingMessages()
         self.auto_commit: AutoCommit | None = None  #: With `git.auto_commit`.
         self._news: list[str] = []  #: Facts for the model, sent with the next message.
@@ -136,6 +143,12 @@ class AgentSession:
         self.hints.reset()
         await self.engine.begin(new, self.app.home, self.request.source, parent=old)
 
+    def record_read(self, path: str, state: os.stat_result) -> None:
+        """Let a file of this machine that the user attached count as read by the model."""
+        if self.place.guard.here:
+            info = FileInfo("file", state.st_size, state.st_mtime_ns)
+            self.session_tools.deps.reads.record(path, info)
+
     async def add_folder(self, folder: Path) -> None:
         """Let a further folder count as workspace, also in the sandbox, from now on."""
         self.place.guard.add_folder(folder)
@@ -147,6 +160,13 @@ class AgentSession:
     async def take_news(self, _history: Sequence[Message], _question: User) -> str:
         news, self._news = self._news, []
         return "\n".join(news)
+
+    def add_report(self, run_id: str, task: ChildTask, result: ChildResult) -> None:
+        """Add the report of a subagent in the background. One that was stopped starts no turn."""
+        if self.memory is not None:
+            self.memory.on_delegation(task, result)
+        text = background_report(run_id, task.goal, result)
+        self.pending.add(self.app.redactor.redact(text), wake=result.status != "interrupted")
 
     def keep_open(self, resources: AsyncExitStack) -> None:
         self._resources = resources.pop_all()
@@ -245,6 +265,7 @@ async def build_agent(
     A subagent has a `parent`, whose budget and approvals it shares, and the `task` it works on.
     """
     s = AgentSession(app, request, parent)
+    s.background = task is not None and task.background
     async with AsyncExitStack() as stack:
         past = None if parent else await app.find_session(request)
         session_id = past.id if past else request.session_id or new_session_id(app.clock.now())
@@ -284,18 +305,25 @@ async def _open_parts(s: AgentSession, stack: AsyncExitStack) -> None:
         request.backend,
         (*request.shared_folders, *skills),
         confined=confined,
+        image=request.image,
     )
+    if request.adapt_workplace is not None:
+        workplace = request.adapt_workplace(s.place.workplace)
+        s.place = msgspec.structs.replace(s.place, workplace=workplace)
     for folder in s.parent.place.guard.workspace[1:] if s.parent else ():
         s.place.guard.add_folder(folder)
     s.attachments = outgoing_files(request, s.place, app.redactor, app.home)
     asker = partial(app.ask_secret, read) if read else None
     s.skills = app.skills.session(s.place, request.source, s.auxiliary.current_session, asker)
     s.notes = open_notes(app.loaded, app.home, s.place, request)
-    s.memory = await open_session_memory(app, request, s.session_id)
+    scope = memory_scope(s.place, request)
+    s.memory = await open_session_memory(app, request, s.session_id, scope)
     stack.push_async_callback(s.close_memory)
     engines = app.extensions.context_engines
-    engine = make_engine(app.loaded.settings, app.home, s.target, engines)
-    s.engine = ContextEngineRunner(engine, s.auxiliary, app.store)
+    tell = app.tell if s.parent is None else lambda _text: None  # the parent has reported it
+    engine = make_engine(app.loaded.settings, app.home, s.target, engines, tell)
+    timeout = app.loaded.settings.context.timeout
+    s.engine = ContextEngineRunner(engine, s.auxiliary, app.store, timeout)
 
 
 async def _add_tools(
@@ -303,15 +331,18 @@ async def _add_tools(
 ) -> ToolDispatcher:
     """Choose and make the tools of the session, and the policy in front of them."""
     app, request, parent, memory = s.app, s.request, s.parent, s.memory
-    selection = await _select_tools(s, task)
+    selection = await _select_tools(s, stack, task)
     limits = app.loaded.settings.delegation
-    children = Subagents(
+    s.subagents = children = Subagents(
         partial(_start_subagent, s),
         max_concurrent=limits.max_concurrent_children,
         timeout=limits.timeout,
         hooks=app.hooks,
         clock=app.clock,
+        on_report=s.add_report if request.goes_on and not parent else None,
     )
+    for report in lost_reports(history) if request.goes_on and not parent else ():
+        s.pending.add(report)
     services = session_services(
         request,
         app.services,
@@ -331,7 +362,7 @@ async def _add_tools(
         request,
         services,
         hooks=app.hooks,
-        auxiliary=s.auxiliary,
+        auxiliary=None if request.is_rollout else s.auxiliary,
         history=history,
         egress=s.egress,
         on_news=s.pending.add,
@@ -339,7 +370,7 @@ async def _add_tools(
     stack.push_async_callback(s.session_tools.close)
     s.approvals = (
         parent.approvals
-        if parent
+        if parent and not s.background
         else build_approvals(
             app.loaded, app.home, app.hooks, s.auxiliary, request, folder=str(s.place.folder)
         )
@@ -358,10 +389,13 @@ async def _add_tools(
         app.store,
         app.hooks,
         app.clock,
-        (parent or s).session_tools.turns,
+        (s if parent is None or s.background else parent).session_tools.turns,
         hints=hints if s.place.here and not request.skip_context_files else None,
         own_files=app.own_files,
         egress=s.egress,
+        # Not for a model of which it is unknown: a refused image would stay in the conversation.
+        sees_images=lambda: s.target.profile.images is True,
+        on_call=s.session_tools.usage.record,
     )
     stack.push_async_callback(dispatcher.close)
     stack.push_async_callback(children.close)
@@ -396,13 +430,21 @@ async def _stored_messages(s: AgentSession) -> list[Message]:
     return [message for each in ids for message in await store.messages(each)]
 
 
-async def _select_tools(s: AgentSession, task: ChildTask | None) -> ToolSelection:
+async def _select_tools(
+    s: AgentSession, stack: AsyncExitStack, task: ChildTask | None
+) -> ToolSelection:
     """Choose the tools of the request; those of the parent that fit the task for a subagent."""
     app, request, parent = s.app, s.request, s.parent
     if parent is None:
         remote = request.remote is not None
         sampler = SessionSampler(s.auxiliary)
         s.brought = () if remote else tuple(await app.mcp.tools(request.clarifier, sampler))
+        if request.mcp_servers:
+            from hermes.mcp import Caller  # only sessions with servers need the client
+
+            hub = make_hub(app.home, app.loaded, app.tell, request.mcp_servers)
+            stack.push_async_callback(hub.close)
+            s.brought += tuple(await hub.tools(Caller(request.clarifier, sampler)))
         found = find_toolsets(app.loaded, s.brought)
         s.tools = [] if remote else found.names(request.source, request.toolsets)
         return found
@@ -454,7 +496,7 @@ def _assemble_prompt(s: AgentSession) -> Prompt:
     app = s.app
     start = PromptInputs(
         home=app.home.root,
-        session_id=s.session_id,
+        session_id="" if s.request.is_rollout else s.session_id,
         now=app.clock.now(),
         model=s.target.model,
         provider=s.target.provider,
@@ -570,7 +612,8 @@ def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> 
         on_turn_end.append(lambda _agent, end: local.offer_larger(target, end))
     background: list[AfterTurn] = []
     small, interval = s.target.profile.small, settings.skills.creation_nudge_interval
-    if settings.sessions.auto_title and not small:
+    titles = settings.sessions.auto_title and settings.auxiliary.title_generation.enabled
+    if titles and not small:
         background.append(partial(give_title, app.store, s.auxiliary))
     if settings.skills.review != "off" and interval and own and request.goes_on and not small:
         manage = app.skills.writing_tool(s.auxiliary.current_session, review=True)
@@ -580,23 +623,27 @@ def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> 
         prefill=(*prefill_messages(settings, app.home), *request.prefill) if own else (),
         ephemeral_system="\n\n".join(filter(None, more)) if own else "",
         add_context=added_context(settings, s.toolbox.names, *sources),
-        workspace=s.session_tools.turns if own else None,
+        workspace=s.session_tools.turns if own or s.background else None,
         redact=app.redactor.redact_known,
         observers=(s.observer,) if s.observer else (),
         on_turn_end=tuple(on_turn_end),
         background=tuple(background),
         has_next_turn=request.goes_on,
-        budget=s.parent.agent.budget if s.parent else None,
+        wraps_up=not request.is_rollout,
+        budget=s.parent.agent.budget if s.parent and not s.background else None,
         abandoned=abandoned,
     )
 
 
 async def _start_subagent(parent: AgentSession, task: ChildTask, _index: int) -> AgentSession:
     """Build the agent for a task of `delegate_task`."""
+    alone = {"approver": None, "permission_mode": parent.approvals.permission_mode}
     request = parent.request.for_new_session(
+        **(alone if task.background else {}),
         source=SUBAGENT,
         clarifier=None,
         goes_on=False,
+        about=task.goal,
         system_message="",
         skip_context_files=True,
         skip_memory=True,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -33,7 +34,6 @@ from hermes.app.prompt_commands import (
     find_prompt_commands,
 )
 from hermes.app.references import fenced_text
-from hermes.app.sessions import HIDDEN_SOURCES
 from hermes.app.tools import find_toolsets
 from hermes.config.environment import child_environment
 from hermes.config.home import tilde
@@ -44,13 +44,22 @@ from hermes.core.messages import Assistant, User
 from hermes.core.model import Usage
 from hermes.providers import LOCAL, ModelChoice, Target
 from hermes.security import Flow, describe_rule
-from hermes.skills import hidden_command_reason
-from hermes.store import SearchRequest, SessionFilter, repair_history
+from hermes.skills import hidden_command_reason, skill_commands
+from hermes.store import (
+    HIDDEN_SOURCES,
+    MATCH_NOTES,
+    SearchRequest,
+    SessionFilter,
+    repair_history,
+)
 from hermes.terminal import ProcessState
-from hermes.tools import PERMISSION_MODES, checkpoints
+from hermes.tools import PERMISSION_MODES, checkpoints, suggest_words
 from hermes.util.concurrency import in_thread
 from hermes.util.processes import run_program
 from hermes.util.text import clean, many, new_session_id, plain_line
+
+GOOGLE_LOGIN = "google-gemini-cli"  #: The provider whose quota /gquota shows.
+
 
 # Commands about the conversation itself.
 
@@ -96,10 +105,13 @@ async def title(call: CommandCall) -> str:
 
 
 async def compress(call: CommandCall) -> str:
+    before = call.agent.session_id
     event = await call.agent.compress(call.arguments)
     if not isinstance(event, Compacted):
         return getattr(event, "text", "")
     saved = f"{event.tokens_before:,} to {event.tokens_after:,} tokens"
+    if event.session_id == before:
+        return f"Shortened tool results: {saved}"
     return f"Compacted: {saved}, now session `{event.session_id}`"
 
 
@@ -124,6 +136,7 @@ async def stop(call: CommandCall, already_stopped: int = 0) -> str:
     if call.agent.interrupt():
         return ""
     count = already_stopped + await call.app.background.stop(call.agent)
+    count += call.app.session(call.agent).subagents.stop_background()
     processes = call.app.session(call.agent).session_tools.processes
     for process in _running(call):
         await processes.kill(process.id)
@@ -170,17 +183,22 @@ MAX_SESSIONS = 20
 async def search_sessions(call: CommandCall) -> str:
     """List the sessions with the words in their title, then those with them in a message."""
     store, words = call.app.store, call.arguments
-    everything = await store.sessions(SessionFilter(exclude_sources=HIDDEN_SOURCES, limit=1_000))
-    titled = [each for each in everything if words.lower() in each.title.lower()]
-    request = SearchRequest(words, exclude_sources=HIDDEN_SOURCES, limit=MAX_SESSIONS)
-    hits = await store.search(request)
-    found = {each.id: f"- `{each.id}` **{each.title}**" for each in titled[:MAX_SESSIONS]}
+    which = SessionFilter(exclude_sources=HIDDEN_SOURCES, title=words, limit=MAX_SESSIONS)
+    titled = await store.sessions(which)
+    request = SearchRequest(
+        words, exclude_sources=HIDDEN_SOURCES, limit=MAX_SESSIONS, tolerant=True
+    )
+    models = call.app.session(call.agent).auxiliary
+    settings = call.app.loaded.settings.auxiliary.session_search
+    hits = await store.search(request, partial(suggest_words, models, settings))
+    found = {each.id: f"- `{each.id}` **{each.title}**" for each in titled}
     for hit in hits:
         text = shorten_goal(hit.snippet.replace(">>>", "").replace("<<<", ""))
         found.setdefault(hit.session_id, f"- `{hit.session_id}` {hit.title}: {text}")
     if not found:
-        return f"No session has {words!r} in its title or messages."
-    return "\n".join([*found.values(), "", "`/resume ID or TITLE` continues one."])
+        return f"No session has {words!r} in its title or messages. Try other or fewer words."
+    note = [] if titled or hits[0].match == "exact" else [MATCH_NOTES[hits[0].match], ""]
+    return "\n".join([*note, *found.values(), "", "`/resume ID or TITLE` continues one."])
 
 
 async def branch(call: CommandCall) -> str:
@@ -213,8 +231,10 @@ async def agents(call: CommandCall) -> str:
 
 
 def list_background(call: CommandCall) -> list[str]:
-    """Return one line for each background task and process."""
+    """Return one line for each background task, subagent and process."""
     tasks = call.app.background.lines(call.agent)
+    subagents = call.app.session(call.agent).subagents.background()
+    tasks += [f"`{name}` {shorten_goal(goal)} ({age:.0f} s)" for name, goal, age in subagents]
     return [*tasks, *(f"`{each.id}` {shorten_goal(each.command)}" for each in _running(call))]
 
 
@@ -383,6 +403,14 @@ async def help_(call: CommandCall, may: Callable[[str], bool] = lambda _: True) 
     place, settings = call.talk.place, call.app.loaded.settings
     if call.arguments:
         found = resolve_command(call.words[0], place, settings)
+        if found is None and place is Surface.TERMINAL:  # a chat may have no agent yet
+            skills = call.app.session(call.agent).skills
+            commands = await in_thread(
+                lambda: skill_commands(skills.catalog.skills.entries(), skills.context)
+            )
+            name = call.words[0].removeprefix("/").lower()
+            if name in commands:
+                return f"`/{name}` calls a skill: {commands[name]}"
         if found is None:
             raise UsageError(f"there is no command {call.words[0]!r}", hint="/help lists them")
         also = "".join(f", `/{alias}`" for alias in found.aliases)
@@ -572,6 +600,22 @@ async def toolsets(call: CommandCall) -> str:
     return "\n".join(lines) + "\n\n`/tools` shows which tools are on."
 
 
+async def gquota(call: CommandCall) -> str:
+    providers = call.app.providers
+    endpoint = providers.resolver.endpoint(GOOGLE_LOGIN)
+    credentials = providers.keyring.credentials(endpoint)
+    if not credentials:
+        return (
+            "There is no Google login, so there is no quota to show. Log in with the Gemini CLI"
+            f" (run `gemini` once), or with `hermes auth add {GOOGLE_LOGIN} --type oauth`."
+        )
+    left = await providers.keyring.pool(endpoint, credentials).quota()
+    if not left:
+        return "Google reports no limits for this login."
+    rows = [f"| {plain_line(each.model)} | {each.left:.0%} | {each.resets} |" for each in left]
+    return "\n".join(["| model | left | resets |", "|---|---|---|", *rows])
+
+
 async def profile(call: CommandCall) -> str:
     home = call.app.home
     return f"Profile **{home.profile}** in `{home.display()}`"
@@ -584,7 +628,8 @@ HANDLERS: dict[str, CommandHandler] = {
     for handler in (
         new, retry, undo, title, compress, rollback, stop, queue, steer, resume, branch, background,
         agents, btw, model, reasoning, personality, fast, yolo, reload, reload_mcp, help_, status,
-        usage, profile, toolsets, context, mcp, permissions, diff, init, review, commit, add_dir,
+        usage, profile, gquota, toolsets, context, mcp, permissions, diff, init, review, commit,
+        add_dir,
     )
 }  # fmt: skip
 """Handlers by the name of the command. A surface adds its own and `OPS_HANDLERS`."""

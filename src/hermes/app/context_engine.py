@@ -18,12 +18,11 @@ from hermes.context import (
     ContextCompressor,
     ContextEngine,
     Dicts,
-    NoEngine,
     SummaryAnswer,
     SummaryModel,
     find_engine,
 )
-from hermes.core.errors import ConfigError, Interrupted
+from hermes.core.errors import ConfigError, HermesError, Interrupted
 from hermes.core.messages import Message, from_dict, to_dict
 from hermes.core.model import ModelRequest, ToolSpec
 from hermes.core.tool import Tool, ToolContext
@@ -42,14 +41,14 @@ T = TypeVar("T")
 
 
 def make_engine(
-    settings: Settings, home: Home, target: Target, registered: Sequence[ContextEngine] = ()
+    settings: Settings,
+    home: Home,
+    target: Target,
+    registered: Sequence[ContextEngine] = (),
+    tell: Callable[[str], None] = log.warning,
 ) -> ContextEngine:
-    """Return the engine that `context.engine` names; `registered` are engines of plugins.
-
-    A small model has none.
-    """
-    if target.profile.small:
-        return NoEngine()
+    """Return the engine that `context.engine` names; `registered` are engines of plugins. `tell`
+    gets a warning if there is no such engine."""
     given = settings.compression
     engine = find_engine(
         settings.context.engine,
@@ -61,6 +60,7 @@ def make_engine(
             target_ratio=given.target_ratio,
             protect_last_n=given.protect_last_n,
         ),
+        tell=tell,
     )
     if engine not in registered:
         return engine
@@ -128,9 +128,17 @@ class ContextEngineRunner:
     """One engine and what it may use from its thread: models and the log."""
 
     def __init__(
-        self, engine: ContextEngine, auxiliary: AuxiliaryModels, store: SessionStore
+        self,
+        engine: ContextEngine,
+        auxiliary: AuxiliaryModels,
+        store: SessionStore,
+        timeout: float = 0.0,
     ) -> None:
+        """`timeout` is `context.timeout`, for engines of plugins; the requests of the built-in ones
+        have limits of their own."""
         self.engine, self._auxiliary, self._store = engine, auxiliary, store
+        self._timeout = 0.0 if isinstance(engine, ContextCompressor) else timeout
+        self._hangs = False  #: An engine that did not return is not called again.
         self._loop = asyncio.get_running_loop()
         self._stray = EngineTask()  #: For threads that the engine itself starts.
 
@@ -218,19 +226,41 @@ class ContextEngineRunner:
         return [to_dict(message) for message in found]
 
     async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run `work` of the engine in a thread. Cancellation ends its model requests."""
+        """Run `work` of the engine in a thread. Cancellation ends its model requests.
+
+        Raises `HermesError` if it takes longer than the timeout, and at each later call.
+        """
+        if self._hangs:
+            raise self._timed_out()
         task = EngineTask()
 
         def begin() -> T:
             _engine_task.set(task)
             return work(*args, **kwargs)
 
+        call = asyncio.ensure_future(in_thread(begin))
         try:
-            return await in_thread(begin)
+            await asyncio.wait({call}, timeout=self._timeout or None)
+            if call.done():
+                return call.result()
         except asyncio.CancelledError:
-            task.end()
-            self._stray.interrupt()
+            self._leave(task, call)
             raise
+        self._leave(task, call)
+        self._hangs = True
+        raise self._timed_out()
+
+    def _leave(self, task: EngineTask, call: "asyncio.Future[Any]") -> None:
+        call.cancel()
+        task.end()
+        self._stray.interrupt()
+
+    def _timed_out(self) -> HermesError:
+        return HermesError(
+            f"the context engine {self.engine.name} did not end within {self._timeout:g} seconds "
+            "and is not called again in this conversation",
+            hint="another one: hermes config set context.engine compressor",
+        )
 
     def _wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Wait in a thread for `work`, which runs in the event loop."""

@@ -101,7 +101,8 @@ class Extensions:
         # Only for homes with plugins or hooks: others must not pay for it at start-up.
         from hermes import plugins
 
-        reports = plugins.ProblemReporter(tell)
+        history = plugins.StartHistory.read(self._home.cache)
+        reports = plugins.ProblemReporter(tell, history.warnings)
         if settings.hooks:
             options = plugins.HookOptions(
                 environment=child_environment((), self._loaded.saved),
@@ -130,7 +131,10 @@ class Extensions:
             plugins.PluginSelection(settings.plugins.enabled, settings.plugins.disabled),
             plugins.PluginServices(self, runner, names, reports),
             plugins.PluginVariables(self._loaded.variable, export_variable),
+            history=history,
         )
+        history.warnings = sorted(reports.lasting)
+        history.write(self._home.cache)
         held = {
             each.name: names.names_of(plugins.RegistrationKind.CLI_COMMAND, each.name)
             for each in self.outcomes
@@ -161,7 +165,7 @@ class Extensions:
         name = registration["name"]
         self._replaced.setdefault(name, registry.get(name))
         if "entry" in registration:
-            registry.add(registration["entry"])
+            registry.add_foreign(registration["entry"])
         else:
             registry.register(**registration)
 
@@ -336,8 +340,10 @@ def _outcome(name: str, before: Servers, now: Servers, found: Mapping[str, Any])
     return f"{how}: {many(len(offer.tools), 'tool')}{left_out}"
 
 
-def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub":
-    """Return a hub for `mcp_servers` that has not started any server."""
+def make_hub(
+    home: Home, loaded: Loaded, tell: Callable[[str], None], servers: Servers | None = None
+) -> "McpHub":
+    """Return a hub that has not started any server: of `servers`, or those of the settings."""
     from hermes.mcp import McpHub, McpOptions  # only sessions with servers need the client
 
     options = McpOptions(
@@ -346,7 +352,8 @@ def make_hub(home: Home, loaded: Loaded, tell: Callable[[str], None]) -> "McpHub
         question_seconds=loaded.settings.clarify.timeout,
         boundary=open_boundary(home, loaded.settings),
     )
-    return McpHub(loaded.settings.mcp_servers, options, authorizers=authorizers(home), tell=tell)
+    named = loaded.settings.mcp_servers if servers is None else servers
+    return McpHub(named, options, authorizers=authorizers(home), tell=tell)
 
 
 def known_tools(home: Home, loaded: Loaded) -> list[Tool]:

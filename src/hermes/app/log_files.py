@@ -7,6 +7,7 @@ A line is text, `2026-11-15 03:17:22.123+01:00 INFO [session] hermes.agent.loop:
 further lines of a message indented; or a JSON object. `ops.logs` reads both.
 """
 
+import contextlib
 import fcntl
 import logging
 import os
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
+from weakref import WeakSet
 
 import msgspec
 
@@ -180,7 +182,13 @@ def rotated(path: Path, number: int) -> Path:
 
 def report_write_error(path: Path, error: Exception) -> None:
     reason = error.strerror if isinstance(error, OSError) else type(error).__name__
-    sys.stderr.write(f"hermes: cannot write the log {path}: {reason}\n")
+    _report(f"cannot write the log {path}: {reason}")
+
+
+def _report(text: str) -> None:
+    # stderr may be closed or full as well; then there is no place left for the message.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"hermes: {text}\n")
 
 
 AGENT, ERRORS, GATEWAY = "agent.log", "errors.log", "gateway.log"
@@ -189,6 +197,24 @@ FILES = (AGENT, ERRORS, GATEWAY)
 
 class SilentHandler(logging.NullHandler):
     """Replaces files that cannot be written; without it, records would go to stderr."""
+
+
+_handle = logging.Handler.handle
+_failed_handlers: WeakSet[logging.Handler] = WeakSet()
+
+
+def _handle_safely(handler: logging.Handler, record: logging.LogRecord) -> bool:
+    """Replaces `logging.Handler.handle`, so that the handler of a plugin or a library which raises
+    does not fail the code that logs. The first failure of each is reported on stderr."""
+    try:
+        return bool(_handle(handler, record))
+    except Exception as error:  # noqa: BLE001 - logging must never break the code that logs
+        if handler not in _failed_handlers:
+            _failed_handlers.add(handler)
+            kind = type(handler)  # not the message of the error, which may contain a secret
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            _report(f"the log handler {name} failed: {type(error).__name__}")
+        return False
 
 
 def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> None:
@@ -219,6 +245,8 @@ def start_logging(home: Home, settings: LoggingSettings, redactor: Redactor) -> 
     root.setLevel(max(level, logging.WARNING))
     for name in OURS:
         logging.getLogger(name).setLevel(level)
+    # Loggers have no place for this: a record goes to handlers of all loggers above its own.
+    logging.Handler.handle = _handle_safely  # type: ignore[method-assign, assignment]
 
 
 def is_logging() -> bool:
@@ -235,6 +263,7 @@ def stop_logging() -> None:
     root.setLevel(logging.WARNING)
     for name in OURS:
         logging.getLogger(name).setLevel(logging.NOTSET)
+    logging.Handler.handle = _handle  # type: ignore[method-assign]
 
 
 def _own_handlers() -> list[logging.Handler]:

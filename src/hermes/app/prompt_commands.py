@@ -8,7 +8,6 @@ the name (`git/fix.md` is `/git:fix`).
 import hashlib
 import logging
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import msgspec
 from hermes.config.home import Home, tilde
 from hermes.core.errors import HermesError
 from hermes.prompt import LocalFileTree
-from hermes.skills import read_frontmatter
+from hermes.skills import Placeholders, read_frontmatter
 from hermes.util.files import write_text
 
 FOLDERS = (".hermes/commands", ".claude/commands")  #: In a project.
@@ -26,7 +25,6 @@ MAX_FILES = 500
 MAX_CHARS = 100_000
 IGNORED_FIELDS = ("allowed-tools", "disable-model-invocation")
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
-_PLACEHOLDER = re.compile(r"\$(ARGUMENTS|[1-9])\b")
 
 log = logging.getLogger(__name__)
 
@@ -48,20 +46,10 @@ class PromptCommand(msgspec.Struct, frozen=True):
 
 def fill_arguments(text: str, arguments: str) -> str:
     """Replace the placeholders in `text`; without any, add the arguments at its end."""
-    if not _PLACEHOLDER.search(text):
-        between = "\n\n" if "\n" in text.strip() else " "
-        return f"{text.strip()}{between}{arguments}".strip()
-    try:
-        words = shlex.split(arguments)
-    except ValueError:  # an apostrophe
-        words = arguments.split()
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] == "ARGUMENTS":
-            return arguments
-        return next(iter(words[int(found[1]) - 1 :]), "")
-
-    return _PLACEHOLDER.sub(value, text).strip()
+    if placeholders := Placeholders.of(text):
+        return placeholders.fill(text, arguments).strip()
+    between = "\n\n" if "\n" in text.strip() else " "
+    return f"{text.strip()}{between}{arguments}".strip()
 
 
 def find_prompt_commands(home: Home, folder: Path | None) -> dict[str, PromptCommand]:

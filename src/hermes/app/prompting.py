@@ -82,7 +82,7 @@ def build_prompt(
             start,
             tools=context.tools,
             platform=request.source,
-            working_folder=place.folder,
+            working_folder="" if request.is_rollout else place.folder,
             place=place.workplace.name,
             place_description=place.description,
             tree=LocalFileTree(place.folder if request.user_id else "") if place.here else None,

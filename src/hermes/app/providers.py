@@ -453,6 +453,9 @@ class Providers:
 
     async def learn(self, target: Target) -> None:
         """Update the facts about the endpoint's models, at most once a day. A failure is logged."""
+        provider = self._loaded.settings.providers.get(target.provider)
+        if provider is not None and not provider.discover_models:
+            return
         if target.base_url and not self.known.is_fresh(target.base_url):
             found = await self.lister.models(target, ModelFilter())
             if found.note:

@@ -37,7 +37,7 @@ from hermes.app.references import (
     split_lines,
 )
 from hermes.core.errors import HermesError, ToolError, UsageError
-from hermes.core.messages import Image, Text, User
+from hermes.core.messages import MAX_IMAGE_BYTES, Image, Text, User, image_kind
 from hermes.core.model import BYTES_PER_TOKEN, IMAGE_TOKENS, text_tokens
 from hermes.terminal import open_file
 from hermes.tools import (
@@ -54,15 +54,8 @@ from hermes.util.text import clean, human_size, many
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-MAX_IMAGE_BYTES = 5_000_000  #: Endpoints refuse larger images.
 SNIFF_BYTES = 8_192
 BLOCK_BYTES = 1_048_576
-IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
 DOCUMENTS = (b"%PDF-", b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf", b"\x7fELF")
 """First bytes of formats that are not text, even if no byte shows it."""
 WIDE_BOMS = {
@@ -101,6 +94,7 @@ def attach_file(
     if lines is not None and (lines.first < 1 or lines.last < lines.first):
         raise ReferenceRefused("lines are written as :10 or :10-20, from 1")
     with open_file(real) as file:
+        state = os.fstat(file.fileno())
         start = file.read(SNIFF_BYTES)
         file.seek(0)
         if kind := image_kind(start):
@@ -123,6 +117,7 @@ def attach_file(
             raise _no_such_line(lines, text.count("\n") + 1)
         content = FileContent(b"", 0, LineRange(lines.first, lines.first + len(chosen) - 1))
         text = "".join(chosen)
+    context.on_read(real, state)
     detail = many(text.count("\n") + (not text.endswith("\n") and bool(text)), "line")
     if content.lines is not None:
         first, last = content.lines.first, content.lines.last
@@ -135,13 +130,6 @@ def attach_file(
         warnings=(f"{reference.written}: {remark}",) if remark else (),
         size=content.size if content.size > len(content.data) else 0,
     )
-
-
-def image_kind(start: bytes) -> str:
-    """Return the media type of an image by its first bytes; "" for other files."""
-    if start[:4] == b"RIFF" and start[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for mark, kind in IMAGES.items() if start.startswith(mark)), "")
 
 
 def is_binary(start: bytes) -> bool:

@@ -136,6 +136,8 @@ class ReferenceContext(msgspec.Struct, frozen=True):
     redact: Callable[[str], str]  #: Removes secrets; runs in a thread.
     fetch: Fetch | None = None  #: None: pages cannot be attached. See `page_fetch`.
     images: bool = True  #: Whether the model accepts images.
+    on_read: Callable[[str, os.stat_result], None] = lambda _path, _state: None
+    """Called in a thread for each text file that is attached, with its state."""
 
     @property
     def max_tokens(self) -> int:

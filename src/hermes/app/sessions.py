@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
@@ -10,22 +10,19 @@ from typing import Any
 import msgspec
 
 from hermes.config.home import Home
-from hermes.config.settings import PermissionMode, SessionSettings, Settings
+from hermes.config.settings import McpServer, PermissionMode, SessionSettings, Settings
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
 from hermes.core.ports import Approver, Clarifier, Outbox, Scheduler
 from hermes.memory import MemoryScope
 from hermes.providers import Target
 from hermes.store import SessionFilter, SessionStore, open_store
+from hermes.terminal import ExecutionEnvironment
 from hermes.util import files
 
 ReadSecret = Callable[[str, str, str], Awaitable[str]]
 """Reads a secret from the user without echo, given its name, a prompt and a help text. Returns ""
 if the user declines."""
-
-
-HIDDEN_SOURCES = ("tool", "batch", "subagent")
-"""Sources that lists omit by default: sessions created by programs."""
 
 REMOTE_PROMPT = (
     "You are asked in a chat that the gateway of another machine brings to you, and your answer is"
@@ -62,6 +59,7 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Sent after the system prompt and never stored; in addition to that of the settings."""
     prefill: tuple[Message, ...] = ()
     """Sent before the conversation and never stored; in addition to those of the settings."""
+    about: str = ""  #: The first message, if it is known when the session is opened.
     history: tuple[Message, ...] = ()  #: Messages that a new session starts with.
     skip_context_files: bool = False  #: Without SOUL.md and the files of the project.
     skip_memory: bool = False  #: Without notes and profile, and without the tool for them.
@@ -71,9 +69,12 @@ class SessionRequest(msgspec.Struct, frozen=True):
     remote: Target | None = None
     """Another agent that answers instead of a model. It has its own tools, memory and instructions,
     so ours are not sent and no fallback is used."""
+    target: Target | None = None  #: Endpoint and model that replace those of the settings.
+    is_rollout: bool = False  #: No auxiliary model, no summary at a limit, the same prompt always.
     budget_usd: float | None = None
     """Cost limit of the session, in addition to the limits of the settings."""
     backend: str = ""  #: Replaces `terminal.backend`.
+    image: str = ""  #: Container image that replaces that of the settings.
     origin: str = ""  #: The chat it is for, as a target of messages: `telegram:-100:17`.
     sends_files: bool = True  #: False: files that the answer names are never sent.
     persists: bool = True
@@ -83,11 +84,15 @@ class SessionRequest(msgspec.Struct, frozen=True):
     patience: float = 0.0
     """Minimum time in seconds to wait for an answer of the user, who may read chats late;
     `math.inf` at a terminal."""
+    mcp_servers: Mapping[str, McpServer] = {}
+    """Servers of this session only, in addition to those of the settings."""
+    adapt_workplace: Callable[[ExecutionEnvironment], ExecutionEnvironment] | None = None
+    """Replaces files or shell of the session, as editors do that have unsaved changes."""
     user_day_usd: float | None = None  #: Daily cost limit for all sessions of `user_id`.
 
     def for_new_session(self, **changes: Any) -> "SessionRequest":
         """Return the request for another session of the same user and surface."""
-        other = {"resume": "", "latest": False, "session_id": "", "history": ()}
+        other = {"resume": "", "latest": False, "session_id": "", "about": "", "history": ()}
         return msgspec.structs.replace(self, **{**other, **changes})
 
 

@@ -31,6 +31,7 @@ from hermes.skills import (
     VisibilityContext,
     bundled_folder,
     canonical_name,
+    optional_folder,
     skill_manage_tool,
     skill_view_tool,
     skills_list_tool,
@@ -41,15 +42,18 @@ if TYPE_CHECKING:
     from hermes.skills.writing import SkillWriter
 
 SYSTEMS = {"darwin": "macos", "win32": "windows"}
+NO_BUNDLED = ".no-bundled-skills"
 MAX_HINTS = 200  #: Names in the working folder that are used for ranking.
 
 
 def skill_roots(
     loaded: Loaded, home: Home, brought: Sequence[SkillRoot] = ()
 ) -> tuple[SkillRoot, ...]:
-    """Return every folder with skills; `brought` are those of plugins."""
+    """Return every folder with skills; `brought` are those of plugins. A file `.no-bundled-skills`
+    in the home leaves out those of Hermes."""
     external = external_folders(loaded, home)
-    return roots(home.skills, external=external, plugins=brought, bundled=bundled_folder())
+    bundled = None if (home.root / NO_BUNDLED).exists() else bundled_folder()
+    return roots(home.skills, external=external, plugins=brought, bundled=bundled)
 
 
 def external_folders(loaded: Loaded, home: Home) -> list[Path]:
@@ -171,9 +175,11 @@ class SessionSkills:
         self.context = loader.options.context
 
     def tools(self) -> dict[str, Tool]:
+        folder = optional_folder()
+        optional = SkillIndex([SkillRoot(folder, Source.BUNDLED)]) if folder else None
         return {
-            "skills_list": skills_list_tool(self.catalog.skills, lambda: self.context),
-            "skill_view": skill_view_tool(self.loader),
+            "skills_list": skills_list_tool(self.catalog.skills, lambda: self.context, optional),
+            "skill_view": skill_view_tool(self.loader, optional),
             "skill_manage": self.catalog.writing_tool(self._session_id),
         }
 

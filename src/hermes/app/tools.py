@@ -18,7 +18,7 @@ from hermes.config import policy
 from hermes.config.home import Home
 from hermes.config.loader import Loaded
 from hermes.config.settings import AllowRule, Settings
-from hermes.core.messages import PROCESS_NEWS, Message
+from hermes.core.messages import PROCESS_NEWS, Message, User
 from hermes.core.ports import (
     Auxiliary,
     HookName,
@@ -26,7 +26,14 @@ from hermes.core.ports import (
     NoHooks,
 )
 from hermes.core.tool import Tool
-from hermes.memory import BuiltinMemory, MemoryOptions, OnWrite, memory_tool, open_memory
+from hermes.memory import (
+    BuiltinMemory,
+    MemoryOptions,
+    MemoryScope,
+    OnWrite,
+    memory_tool,
+    open_memory,
+)
 from hermes.providers import Target
 from hermes.security import EgressPolicy, EgressRules, class_rule, host_of, is_loopback
 from hermes.terminal import BackgroundProcesses, ProcessEvent, open_boundary
@@ -47,6 +54,7 @@ from hermes.tools import (
     ToolRegistry,
     Toolset,
     ToolsetMap,
+    ToolUsage,
     all_toolsets,
     assemble,
     custom_toolsets,
@@ -209,6 +217,7 @@ class SessionTools:
         )
         self.has_checkpoints = loaded.settings.checkpoints.enabled and place.here
         self.turns = TurnCheckpoints(lambda: self.checkpoints) if self.has_checkpoints else None
+        self.usage = ToolUsage(home.cache / "tool-use.json")
         todos = TodoList()
         todos.restore(history)
         self.deps = ToolDeps(
@@ -225,6 +234,9 @@ class SessionTools:
             transform_output=self._transform_output,
             services=services,
             egress=egress,
+            usage=self.usage,
+            about=request.about
+            or next((each.text for each in history if isinstance(each, User)), ""),
         )
 
     @cached_property
@@ -269,11 +281,15 @@ def open_notes(
         memory_char_limit=settings.memory_char_limit,
         user_char_limit=settings.user_char_limit,
     )
+    return open_memory(home.root / "memories", memory_scope(place, request), options)
+
+
+def memory_scope(place: SessionWorkspace, request: SessionRequest) -> MemoryScope:
+    """Return the user, the chat and the project whose memory a session uses."""
     # Notes of a guest must not reach the owner through the project.
     own = place.here and not request.scope.user
     project = project_root(place.folder) if own else ""
-    scope = msgspec.structs.replace(request.scope, project=request.scope.project or project)
-    return open_memory(home.root / "memories", scope, options)
+    return msgspec.structs.replace(request.scope, project=request.scope.project or project)
 
 
 def project_root(folder: str | Path) -> str:

@@ -18,7 +18,7 @@ from hermes.core.messages import Message, System, ToolResult, User, to_dict
 from hermes.core.model import EmitModelEvent, Model, ModelRequest, Reply
 from hermes.core.ports import Auxiliary, ChildResult, ChildTask, Clock, HookName, Hooks, Spawner
 from hermes.core.tool import Concern, Tool, ToolContext
-from hermes.memory import OnWrite
+from hermes.memory import MemoryScope, OnWrite
 from hermes.providers.policy import ModelWrapper
 from hermes.store import SessionStore, save_trajectory, to_sharegpt
 from hermes.tools import Toolbox
@@ -170,7 +170,11 @@ class SessionMemory:
         self._manager.on_pre_compress([to_dict(message) for message in messages])
 
     def spawner(self, inner: Spawner) -> Spawner:
-        return ObservedSpawner(inner, self._manager)
+        return ObservedSpawner(inner, self)
+
+    def on_delegation(self, task: ChildTask, result: ChildResult) -> None:
+        child = result.session_id
+        self._manager.on_delegation(task.goal, result.summary, child_session_id=child)
 
     async def close(self, messages: Sequence[Message]) -> None:
         if messages:
@@ -181,19 +185,21 @@ class SessionMemory:
 class ObservedSpawner:
     """A `Spawner` that informs the memory provider about tasks and results of subagents."""
 
-    def __init__(self, inner: Spawner, manager: Any) -> None:
-        self._inner, self._manager = inner, manager
+    def __init__(self, inner: Spawner, memory: SessionMemory) -> None:
+        self._inner, self._memory = inner, memory
 
     async def run(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[ChildResult]:
         results = await self._inner.run(tasks, call)
         for task, result in zip(tasks, results, strict=True):
-            child = result.session_id
-            self._manager.on_delegation(task.goal, result.summary, child_session_id=child)
+            self._memory.on_delegation(task, result)
         return results
+
+    def start(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[str]:
+        return self._inner.start(tasks, call)
 
 
 async def open_session_memory(
-    app: "App", request: SessionRequest, session_id: str
+    app: "App", request: SessionRequest, session_id: str, scope: MemoryScope
 ) -> SessionMemory | None:
     """Return the memory provider of a session; None without one, or if the request disables it.
 
@@ -227,8 +233,9 @@ async def open_session_memory(
         session_id,
         platform=request.source,
         hermes_home=str(app.home.root),
-        user_id=request.scope.user,
-        chat_id=request.scope.chat,
+        user_id=scope.user,
+        chat_id=scope.chat,
+        project=scope.project,
     )
     block = await in_thread(manager.build_system_prompt)
     return SessionMemory(manager, provider_tools(manager), block)
@@ -275,9 +282,14 @@ async def give_title(
 
 
 def clean_title(text: str) -> str:
-    """Return the title in a reply; "" if there is none."""
+    """Return the title in a reply; "" if there is none: a refusal, or a heading with a text below
+    it, which answers the question instead."""
+    from hermes.context import is_refusal  # once per conversation
+
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if not lines:
+    if not lines or is_refusal(lines[0].lstrip('*#>-` "“')):
+        return ""
+    if lines[0].startswith("#") and len(lines) > 1:
         return ""
     title = _TITLE_PREFIX.sub("", _MARKDOWN.sub(r"\1", lines[0].lstrip("*#>-` ")))
     title = title.strip("\"'“”„«»*#` ").rstrip(".")

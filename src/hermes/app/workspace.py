@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,17 @@ def make_workspace(
     shared: Sequence[Path] = (),
     *,
     confined: bool = False,
+    image: str = "",
 ) -> SessionWorkspace:
     """Create the environment of `backend`, by default `terminal.backend`, without starting it.
+
+    `image` replaces the container image of the settings.
 
     A sandbox can read the `shared` folders. A `confined` one, for everybody but owners, sees no
     other folder of a user.
     """
+    if image:
+        loaded = _with_image(loaded, image)
     settings = loaded.settings.terminal
     folder = Path(working_folder, Path(settings.cwd).expanduser())
     match backend or settings.backend:
@@ -76,6 +82,20 @@ def make_workspace(
                 f'terminal.backend: expected one of {", ".join(terminal_names())}, found "{name}"',
                 hint="`hermes plugins list` shows which plugins are enabled",
             )
+
+
+def _with_image(loaded: Loaded, image: str) -> Loaded:
+    plain = image.removeprefix("docker://")
+    terminal = msgspec.structs.replace(
+        loaded.settings.terminal,
+        docker_image=plain,
+        modal_image=plain,
+        daytona_image=plain,
+        singularity_image=f"docker://{plain}",
+    )
+    changed = copy(loaded)
+    changed.settings = msgspec.structs.replace(loaded.settings, terminal=terminal)
+    return changed
 
 
 def find_terminal(name: str) -> TerminalManifest | None:

@@ -16,12 +16,18 @@ from hermes.config.environment import no_color, term_is_dumb
 from hermes.config.home import Home, use_home
 from hermes.config.loader import Loaded, load
 from hermes.core.errors import Interrupted, KeyNotBound, UsageError
-from hermes.util.text import escape_controls, escaped_json, terminal_text
+from hermes.util.lazy import late_pattern
+from hermes.util.text import escape_controls, escaped_json, terminal_text, wrap_lines
 
 if TYPE_CHECKING:
     from hermes.cli.main import Parser
-    from hermes.tui import Paint
+    from hermes.tui import Paint, PickerItem
 
+T = TypeVar("T")
+MIN_COLUMNS = 20  #: Narrower terminals get no narrower lines.
+_CONTROL_KEYS = late_pattern(
+    r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|O.|.)?|[\x00-\x09\x0b\x0c\x0e-\x1f\x7f]"
+)
 NOT_A_TERMINAL_HINT = "say it on the command line; --help shows how"
 """Hint for a question that is asked without a terminal."""
 
@@ -75,6 +81,56 @@ def _guard_terminal(stream: TextIO) -> TextIO:
     return cast("TextIO", TerminalStream(stream))
 
 
+def fit_terminal(text: str, stream: TextIO) -> str:
+    """Return `text` with long lines broken between words, if the stream is a terminal."""
+    if len(text) < MIN_COLUMNS or not stream.isatty():
+        return text
+    try:
+        return wrap_lines(text, max(MIN_COLUMNS, os.get_terminal_size(stream.fileno()).columns))
+    except (OSError, ValueError):  # it has no size
+        return text
+
+
+def _drain(stream: TextIO) -> str:
+    """Return what the terminal holds, also an unfinished line."""
+    import select
+    import termios  # does not exist on every system
+
+    fd = stream.fileno()
+    before, raw = termios.tcgetattr(fd), termios.tcgetattr(fd)
+    raw[3] &= ~termios.ICANON
+    raw[6][termios.VMIN], raw[6][termios.VTIME] = 0, 0
+    termios.tcsetattr(fd, termios.TCSANOW, raw)
+    try:
+        data = b""
+        while select.select([fd], [], [], 0)[0] and (more := os.read(fd, 4096)):
+            data += more
+        return data.decode("utf-8", "replace")
+    finally:
+        termios.tcsetattr(fd, termios.TCSANOW, before)
+
+
+def _read_line(stdin: TextIO, stdout: TextIO, prompt: str, begun: str) -> str:
+    """Read the answer to a question that stands on the screen; `begun` is its beginning."""
+    if begun:
+        try:
+            import readline  # not everywhere; only for a line that was begun before the question
+        except ImportError:
+            stdout.write(begun)
+            stdout.flush()
+            return begun + stdin.readline().rstrip("\n")
+        stdout.write("\r")
+        stdout.flush()
+        readline.set_startup_hook(lambda: readline.insert_text(begun))
+        try:
+            return input(prompt)
+        except EOFError:
+            return ""
+        finally:
+            readline.set_startup_hook()
+    return stdin.readline().rstrip("\n")
+
+
 class CommandEnded(Exception):
     """Ends a command early, with an exit code and without a message."""
 
@@ -92,6 +148,8 @@ class Cli:
         self.stdout, self.stderr = _guard_terminal(stdout), _guard_terminal(stderr)
         self._loaded: Loaded | None = None
         self.args = argparse.Namespace()  #: The arguments of the command that runs.
+        self._typed: str | None = None
+        """What was typed after the user chose from a list; None after the next question."""
         self.above: Callable[[str], bool] | None = None
         """Prints a line above the input field; returns False while none is shown."""
 
@@ -133,19 +191,24 @@ class Cli:
         return getattr(self.args, "json", False)
 
     def say(self, text: str) -> None:
+        """Print a message. A terminal gets its long lines broken between words."""
+        self.show(fit_terminal(text, self.stdout))
+
+    def show(self, text: str) -> None:
+        """Print a text whose lines stay as they are: a file, a diff, JSON."""
         self.stdout.write(f"{text}\n")
         self.stdout.flush()
 
     def note(self, text: str) -> None:
         if self.above is not None and self.above(text):
             return
-        self.stderr.write(f"{text}\n")
+        self.stderr.write(f"{fit_terminal(text, self.stderr)}\n")
         self.stderr.flush()
 
     def json(self, value: Any) -> None:
         """Print `value` as JSON, with every character escaped that could drive a terminal."""
         encoded = msgspec.json.format(msgspec.json.encode(value), indent=2)
-        self.say(escaped_json(encoded.decode()))
+        self.show(escaped_json(encoded.decode()))
 
     def emit(
         self,
@@ -170,6 +233,20 @@ class Cli:
             for each in [text] if isinstance(text, str) else text:
                 self.say(each)
 
+    async def pick(
+        self, title: str, items: "Sequence[PickerItem[T]]", **options: Any
+    ) -> "T | None":
+        """Let the user choose with the arrow keys; the options are those of `tui.pick`.
+
+        What the user types after the choice is for the next question.
+        """
+        from hermes.tui import pick, take_typed_ahead  # loads the terminal interface
+
+        try:
+            return await pick(title, items, stdout=self.stdout, **options)
+        finally:
+            self._typed = (self._typed or "") + take_typed_ahead()
+
     def confirm(self, question: str) -> bool:
         """Return whether the user says yes; the default is no. `--yes` answers the question."""
         yes: bool | None = getattr(self.args, "yes", None)  # None: the command has no such option
@@ -191,10 +268,24 @@ class Cli:
     def ask(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
         if not self.interactive:
             raise _not_a_terminal_error(prompt, hint)
+        line, begun = self._take_typed()
         with _immediate_ctrl_c():
             self.stdout.write(prompt)
             self.stdout.flush()
-            return self.stdin.readline().rstrip("\n")
+            if line is not None:
+                self.show(line)
+                return line
+            return _read_line(self.stdin, self.stdout, prompt, begun)
+
+    def _take_typed(self) -> tuple[str | None, str]:
+        """Return the line that was typed since a list was shown, or None, and one just begun."""
+        if self._typed is None:
+            return None, ""
+        # The terminal may hold more: a line without its end, or one that was typed in raw mode.
+        typed = _CONTROL_KEYS.sub("", self._typed + _drain(self.stdin)).replace("\r", "\n")
+        line, ended, rest = typed.partition("\n")
+        self._typed = rest if ended and rest else None
+        return (line, "") if ended else (None, line)
 
     def ask_secret(self, prompt: str, *, hint: str = NOT_A_TERMINAL_HINT) -> str:
         """Read a line without echo. The question goes to the terminal itself."""
@@ -202,9 +293,13 @@ class Cli:
             raise _not_a_terminal_error(prompt, hint)
         from getpass import getpass  # only where a secret is read
 
+        line, begun = self._take_typed()
+        if line is not None:
+            self.show(prompt)
+            return line
         try:
             with _immediate_ctrl_c():
-                return getpass(escape_controls(prompt))
+                return begun + getpass(escape_controls(prompt))
         except EOFError:
             self.stdout.write("\n")
             raise Interrupted from None

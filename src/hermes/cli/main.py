@@ -181,6 +181,9 @@ GROUPS = {
         CommandEntry("hooks", "show, test and revoke shell hooks", rare=True),
         CommandEntry("prompt", "show the system prompt and its size", "tools:PROMPT", True),
     ),
+    "editors and programs": (
+        CommandEntry("acp", "serve an editor over the Agent Client Protocol"),
+    ),
     "chats and schedules": (
         CommandEntry("gateway", "connect Telegram, Discord, Slack and other chats"),
         CommandEntry("cron", "schedule jobs, and show past runs"),
@@ -235,6 +238,12 @@ def run_hermes(cli: "Cli", name: str, *words: str) -> int:
     entry = find_entry(name) or CommandEntry(name, "")
     again = Cli(cli.home, cli.stdin, cli.stdout, cli.stderr)
     return run_command(entry.parser().parse_args(words), again)
+
+
+def run_acp() -> NoReturn:
+    """Entry point of the installed script `hermes-acp`."""
+    sys.argv[1:1] = ["acp"]
+    run()
 
 
 def run() -> NoReturn:
@@ -389,12 +398,14 @@ def _count_chat_words(rest: list[str]) -> int:
 
 
 def _print_error(error: HermesError) -> int:
-    text = f"hermes: {error}\n" + (f"  {error.hint}\n" if error.hint else "")
+    text = f"hermes: {error}" + (f"\n  {error.hint}" if error.hint else "")
     if sys.stderr.isatty():
-        from hermes.util.text import terminal_text  # an error may quote text from anywhere
+        # An error may quote text from anywhere.
+        from hermes.cli.context import fit_terminal
+        from hermes.util.text import terminal_text
 
-        text = terminal_text(text)
-    sys.stderr.write(text)
+        text = fit_terminal(terminal_text(text), sys.stderr)
+    sys.stderr.write(f"{text}\n")
     return error.exit_code
 
 

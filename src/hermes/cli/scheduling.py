@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def offline_outbox(app: App) -> Outbox | None:
     """Return an outbox that only stores messages; None if no platform is set up."""
-    platforms = _configured_platforms(app.loaded)
+    platforms = configured_platforms(app.loaded)
     if not platforms:
         return None
     targets = _target_resolver(app.home, app.loaded, platforms)
@@ -42,7 +42,7 @@ def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]
     """Return a `TargetCheck` that requires the platform of a target to be set up."""
 
     async def check(target: str) -> None:
-        platforms = _configured_platforms(loaded)
+        platforms = configured_platforms(loaded)
         name = target.partition(":")[0].partition("@")[0].strip().lower()
         if name in platforms:
             _target_resolver(home, loaded, platforms).resolve(target)
@@ -56,10 +56,10 @@ def target_check(home: Home, loaded: Loaded) -> Callable[[str], Awaitable[None]]
     return check
 
 
-def _configured_platforms(loaded: Loaded) -> "dict[str, PlatformManifest]":
-    from hermes.gateway import configured_platforms  # imports every manifest
+def configured_platforms(loaded: Loaded) -> "dict[str, PlatformManifest]":
+    from hermes import gateway  # imports every manifest
 
-    return configured_platforms(loaded)
+    return gateway.configured_platforms(loaded)
 
 
 def _target_resolver(
@@ -95,7 +95,8 @@ async def _run_ticker(app: App, stop: asyncio.Event) -> None:
         return
     from hermes.cron import HeartbeatFile, Ticker
 
-    ticker = Ticker.for_app(app, app.clock, outbox=offline_outbox(app))
+    platforms = configured_platforms(app.loaded)
+    ticker = Ticker.for_app(app, app.clock, outbox=offline_outbox(app), platforms=platforms)
     _on_change(app, ticker.wake)
     await ticker.run_forever(stop, HeartbeatFile(app.home.cron, "chat"))
 
@@ -173,6 +174,7 @@ class GatewayJobs:
     async def run(self, app: App, outbox: Outbox, stop: asyncio.Event) -> None:
         from hermes.cron import HeartbeatFile, Ticker, resolve_timezone
 
-        self._ticker = ticker = Ticker.for_app(app, app.clock, outbox=outbox)
+        platforms = configured_platforms(app.loaded)
+        self._ticker = ticker = Ticker.for_app(app, app.clock, outbox=outbox, platforms=platforms)
         self._zone = resolve_timezone(app.loaded.settings.timezone)
         await ticker.run_forever(stop, HeartbeatFile(app.home.cron, "gateway"))

@@ -5,6 +5,7 @@ import asyncio
 import io
 import math
 import os
+import shlex
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -48,6 +49,7 @@ async def open_session(
     progress: DownloadProgress,
     approve_hook: HookApprover | None,
     goes_on: bool = True,
+    about: str = "",
 ) -> AsyncIterator[tuple[App, Agent, Path]]:
     """Open the app and the agent for the flags of `hermes chat`; close both at the end.
 
@@ -67,6 +69,7 @@ async def open_session(
             skills=split_names(args.skills),
             toolsets=split_names([args.toolsets]),
             goes_on=goes_on,
+            about=about,
             skip_context_files=args.ignore_rules,
             skip_memory=args.ignore_rules,
         )
@@ -199,6 +202,8 @@ SLASH_SUBCOMMANDS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "doctor": ("doctor", (), ""),
     "mcp": ("mcp", ("list",), ""),
     "memory": ("memory", ("show",), "show"),
+    "cron": ("cron", ("list",), ""),
+    "platforms": ("gateway", ("status",), ""),
 }
 """Slash command to subcommand, its default arguments, and the word that is inserted before a first
 word that is not an action: `/skills pdf` searches."""
@@ -221,7 +226,7 @@ def _handler(name: str, home: Home) -> CommandHandler:
     async def run(call: CommandCall) -> str:
         if name == "mcp" and not call.words:
             return await command_handlers.mcp(call)  # the state in this process
-        words = call.words or list(usual)
+        words = _arguments(name, call.arguments) or list(usual)
         try:
             text = await asyncio.to_thread(_run_subcommand, home, command, words, implied)
         except UsageError:
@@ -233,6 +238,8 @@ def _handler(name: str, home: Home) -> CommandHandler:
         if name == "doctor":  # its logging ends with it
             app = call.app
             start_logging(app.home, app.loaded.settings.logging, app.redactor)
+        if name == "cron":
+            _wake_ticker(call.app)
         if name == "tools" and words[0] in ("enable", "disable"):  # for new conversations
             fresh = (await asyncio.to_thread(load, home)).settings.platform_toolsets
             settings = call.app.loaded.settings
@@ -240,6 +247,25 @@ def _handler(name: str, home: Home) -> CommandHandler:
         return text
 
     return run
+
+
+def _arguments(name: str, text: str) -> list[str]:
+    """Split the arguments; quotes join words, and a text with a lone quote is split at blanks."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    if name == "cron" and words[:1] == ["tick"]:
+        raise UsageError("this conversation runs due jobs", hint="/cron run JOB runs one now")
+    if name == "cron" and words[:1] == ["run"]:
+        words.append("--queue")  # the ticker of this conversation runs it
+    return words if name != "platforms" else []  # the gateway is shown here, not controlled
+
+
+def _wake_ticker(app: App) -> None:
+    """Let the ticker of the conversation look at the jobs again."""
+    if isinstance(app.services.scheduler, LazyScheduler):
+        app.services.scheduler.wake()
 
 
 def _run_subcommand(home: Home, name: str, words: Sequence[str], single: str) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         remove_fallback, reset_settings, status_of, whole_resolution,
     )
     from hermes.ops.transcript_import import (
-        Entry, TrajectoryLine, as_openai, as_sharegpt, import_file, read_lines,
+        Entry, TrajectoryLine, as_openai, as_sharegpt, import_file, read_lines, superseded_lines,
     )
     from hermes.ops.transcripts import ExportFormat, cost, export_sessions, format_of, local, moment
     from hermes.ops.update import (
@@ -55,7 +55,8 @@ __all__ = [
     "is_on_path", "last_entries", "local", "main_resolution", "make_alias", "moment", "money",
     "open_archive", "open_worktree", "probe", "read_lines", "removable_parts", "remove_aliases",
     "remove_all", "remove_fallback", "rename_aliases", "repair_store", "replaced", "reset_settings",
-    "restore_archive", "restore_store", "status_of", "summary", "whole_resolution", "write",
+    "restore_archive", "restore_store", "status_of", "summary",
+    "superseded_lines", "whole_resolution", "write",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

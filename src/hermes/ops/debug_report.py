@@ -24,9 +24,15 @@ from hermes import __version__
 from hermes.app import Providers
 from hermes.app.log_files import FILES as LOG_FILES
 from hermes.config import environment
-from hermes.config.environment import Parts, is_secret_setting, is_secret_variable, mask
+from hermes.config.environment import (
+    SHORTEST_SECRET,
+    Parts,
+    is_secret_setting,
+    is_secret_variable,
+    mask,
+)
 from hermes.config.home import Home, ensure_hermes_home
-from hermes.config.loader import SHORTEST_SECRET, Loaded, key_of
+from hermes.config.loader import Loaded, key_of
 from hermes.config.schema import join_key, locate, members
 from hermes.config.settings import Settings
 from hermes.core.errors import ConfigError, HermesError, UsageError

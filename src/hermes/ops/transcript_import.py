@@ -1,8 +1,9 @@
 """Files of conversations: importing sessions from JSON Lines, and converting trajectories."""
 
+import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
@@ -383,6 +384,25 @@ def read_lines(path: Path) -> Iterator[TrajectoryLine]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise UsageError(f"cannot read {path}: {reason}") from error
+
+
+def superseded_lines(lines: Iterable[TrajectoryLine]) -> set[int]:
+    """Return the numbers of the lines whose whole conversation a later line begins with. A session
+    writes its conversation again after each turn; the system prompt may differ."""
+    ends: dict[bytes, int] = {}
+    found: set[int] = set()
+    for line in lines:
+        if line.problem:
+            continue
+        digest, prefixes = hashlib.sha256(), list[bytes]()
+        for turn in line.entry.get("conversations") or line.entry["messages"]:
+            if (turn.get("from") or turn.get("role")) != "system":
+                digest.update(msgspec.json.encode(turn))
+                prefixes.append(digest.digest())
+        found.update(ends.pop(prefix) for prefix in prefixes if prefix in ends)
+        if prefixes:
+            ends[prefixes[-1]] = line.number
+    return found
 
 
 def as_sharegpt(entry: Entry) -> Entry:

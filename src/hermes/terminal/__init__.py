@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         is_owner_gone, owner_mark, persistent_folder,
     )
     from hermes.terminal.sandbox import SANDBOX_PROBE, is_installed, probe_program
-    from hermes.terminal.session_shell import SessionShell, run_in_terminal
+    from hermes.terminal.session_shell import SessionShell, run_beside
     from hermes.terminal.sync import Sync
     # fmt: on
     # isort: on
@@ -51,7 +51,7 @@ __all__ = [
     "cut_line", "find_repository", "is_ignored", "is_installed", "is_owner_gone", "log_notice",
     "make_link", "open_boundary", "open_file", "owner_mark", "parse_gitignore", "persistent_folder",
     "plain_text", "probe_program", "process_family", "relative_to", "remove_file", "replace_file",
-    "run_in_terminal", "spawn",
+    "run_beside", "spawn",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -259,7 +259,7 @@ def _encode_command(command: str) -> bytes:
         raise ToolArgumentsInvalid("the command holds half a character (a surrogate)") from error
 
 
-async def run_in_terminal(
+async def run_beside(
     shell: Shell,
     command: str,
     *,
@@ -267,12 +267,14 @@ async def run_in_terminal(
     cwd: str | None,
     on_output: Callable[[str], None],
     cancel: CancelToken,
-    limits: OutputLimits,
+    limits: OutputLimits = OutputLimits(),  # noqa: B008 - frozen
+    pty: bool = True,
 ) -> CommandResult:
-    """Like `Shell.run`, but in a terminal; changes to folder and variables are not kept."""
+    """Like `Shell.run`, but next to the commands that run, and with `pty` in a terminal; changes to
+    folder and variables are not kept."""
     with cancel.scope():
         capture = Capture(limits, on_output)
-        program = await shell.start(command, cwd=cwd, on_output=capture.add, pty=True)
+        program = await shell.start(command, cwd=cwd, on_output=capture.add, pty=pty)
         code = None
         try:
             async with asyncio.timeout(timeout):

@@ -55,7 +55,7 @@ EFFECT_REASONS: dict[Effect, str] = {
 
 PERMISSION_MODES: dict[PermissionMode, str] = {
     "plan": "only reading; changes and commands that may change something are refused",
-    "ask": "every edit is asked about, with its diff",
+    "ask": "every edit is asked about, with its diff, and commands that change files",
     "accept-edits": "edits in the working folder are not asked about, dangerous calls are",
     "auto": "in a sandbox: only what leaves the working folder or cannot be undone is asked about",
 }
@@ -170,8 +170,9 @@ class Approvals:
             if concern is not None and concern.effect is Effect.PERSIST:
                 effect = Effect.PERSIST  # a danger in addition to the effect
             by_effect = self._by_effect(tool, effect, arguments)
+            edit = self._by_edit(tool, arguments)
             # Approval of the effect of a tool does not lift a danger of this call, nor vice versa.
-            concern = merge_concerns([each for each in (concern, by_effect, leaving) if each])
+            concern = merge_concerns([each for each in (concern, by_effect, edit, leaving) if each])
         if concern is not None:
             if tool.preview and not concern.refused and not self.allow_all:
                 shown = await tool.preview(arguments)
@@ -225,6 +226,12 @@ class Approvals:
         kind, reason = effect_class(effect, tool.name), f"{tool.name} {EFFECT_REASONS[effect]}"
         subject = describe_call(tool.name, arguments)
         return Concern(kind, subject, reason, refused=answer == "deny", effect=effect)
+
+    def _by_edit(self, tool: Tool, arguments: dict[str, Any]) -> Concern | None:
+        """Return the question of the mode `ask` about a command that changes files."""
+        subject = tool.edits(arguments) if tool.edits and self._permission_mode == "ask" else ""
+        kind = effect_class(Effect.WRITE, tool.name)
+        return Concern(kind, subject, "changes files of the workspace") if subject else None
 
     def _is_confined(self, concern: Concern) -> bool:
         """Return whether the mode `auto` lets a call run, because it stays in the sandbox."""

@@ -7,9 +7,11 @@ theirs. `assemble` turns names of tools into the tools of a session.
 import inspect
 import logging
 import pkgutil
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -22,6 +24,7 @@ from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
 from hermes.security import EgressPolicy, PathGuard
 from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, OutputLimits
 from hermes.tools.toolsets import TOOLSETS, Toolset, ToolsetMap, expand, is_rare
+from hermes.util import files
 from hermes.util.concurrency import in_thread
 from hermes.util.lazy import late_pattern
 
@@ -74,6 +77,10 @@ class ToolDeps(msgspec.Struct, frozen=True):
     """Hook of plugins over the output of a command."""
     services: SessionServices = SessionServices()
     egress: EgressPolicy | None = None  #: For effects of scripts, known only while they run.
+    usage: "ToolUsage | None" = None
+    about: str = ""
+    """The first message of the conversation, if it is known; with `usage` it decides which tools of
+    plugins and MCP servers are in the request."""
     others: tuple[ToolSpec, ...] = ()
     """The other tools of the session; set only for entries with `needs_others`."""
 
@@ -101,6 +108,7 @@ class ToolEntry(msgspec.Struct, frozen=True):
     requires_env: tuple[str, ...] = ()  #: Variables it needs, for displays.
     emoji: str = ""
     builtin: bool = False  #: Set by `discover_builtin`.
+    check_fn: Callable[[], bool] | None = None  #: What `unavailable` calls, if a plugin gave it.
 
 
 def require(service: T | None) -> T:
@@ -119,6 +127,7 @@ def tool(
     parameters: dict[str, Any] | None = None,
     adapt: Callable[[ToolDeps, ToolSpec], ToolSpec] | None = None,
     examine: Callable[[ToolDeps, dict[str, Any]], Awaitable[Concern | Effect | None]] | None = None,
+    edits: Callable[[ToolDeps, dict[str, Any]], str] | None = None,
     unavailable: Callable[[ToolDeps], str] = lambda _deps: "",
     needs_others: bool = False,
     requires_env: Iterable[str] = (),
@@ -153,6 +162,7 @@ def tool(
                 effect=effect,
                 examine=judge,
                 preview=preview,
+                edits=partial(edits, deps) if edits else None,
                 toolset=toolset,
                 **fields,
             )
@@ -190,21 +200,32 @@ SERVICE_TOOLS = (
 
 
 class ToolRegistry:
-    """Tool entries by name. A later entry replaces an earlier one of the same name, except that a
-    built-in tool is never replaced."""
+    """Tool entries by name. An entry is replaced only by one of the same toolset: neither built-in
+    tools nor those of another plugin are."""
 
     def __init__(self) -> None:
         self._entries: dict[str, ToolEntry] = {}
 
+    def add_foreign(self, entry: ToolEntry) -> None:
+        """Add the tool of a plugin, whose calls end after `plugins.tool_timeout`."""
+
+        def make(deps: ToolDeps) -> Tool:
+            seconds = deps.settings.plugins.tool_timeout
+            return msgspec.structs.replace(entry.make(deps), timeout=seconds)
+
+        self.add(msgspec.structs.replace(entry, make=make))
+
     def add(self, entry: ToolEntry) -> None:
         other = self._entries.get(entry.name)
-        if not entry.builtin and other is not None and other.builtin:
-            log.warning("tool %s of %s is left out: %s", entry.name, entry.toolset, BUILTIN_TAKEN)
+        reason = ""
+        if other is not None and not entry.builtin:
+            if other.builtin:
+                reason = BUILTIN_TAKEN
+            elif other.toolset != entry.toolset:
+                reason = f"{other.toolset} has one already"
+        if reason:
+            log.warning("tool %s of %s is left out: %s", entry.name, entry.toolset, reason)
             return
-        if other is not None and other.toolset != entry.toolset:
-            log.warning(
-                "tool %s of %s replaces that of %s", entry.name, entry.toolset, other.toolset
-            )
         self._entries[entry.name] = entry
 
     def remove(self, name: str) -> None:
@@ -255,8 +276,16 @@ class ToolRegistry:
         def unavailable(_deps: ToolDeps) -> str:
             return "" if check_fn is None or check_fn() else "its check says it cannot be used"
 
-        variables = tuple(requires_env or ())
-        self.add(ToolEntry(name, toolset, make, unavailable, requires_env=variables, emoji=emoji))
+        entry = ToolEntry(
+            name,
+            toolset,
+            make,
+            unavailable,
+            requires_env=tuple(requires_env or ()),
+            emoji=emoji,
+            check_fn=check_fn,
+        )
+        self.add_foreign(entry)
 
     def with_tools(self, tools: Iterable[Tool]) -> "ToolRegistry":
         """Return a copy that also has `tools`, except those whose name is taken."""
@@ -372,7 +401,9 @@ def assemble(
         entry = registry.get(name)
         if entry is None:
             continue
-        check = id(entry.unavailable)  # the check of a plugin need not be hashable
+        check = id(
+            entry.check_fn or entry.unavailable
+        )  # the check of a plugin need not be hashable
         if check not in reasons:
             try:
                 reasons[check] = entry.unavailable(deps)
@@ -399,7 +430,11 @@ def schema_chars(spec: ToolSpec) -> int:
 
 
 def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: ToolsetMap) -> list[Tool]:
-    """Return the tools of rare toolsets, and added ones that exceed `tools.max_chars`."""
+    """Return the tools of rare toolsets, and added toolsets that exceed `tools.max_chars`.
+
+    An added toolset is in the request as a whole or not at all. Those that fit the first message
+    come first, then those that are used most.
+    """
     settings = deps.settings.tools
     always = set(expand(settings.always, known))
     rare = [
@@ -413,17 +448,74 @@ def _rare_tools(tools: Sequence[Tool], deps: ToolDeps, known: ToolsetMap) -> lis
     room = settings.max_chars - sum(
         schema_chars(tool.spec) for tool in tools if tool not in rare and tool.toolset in TOOLSETS
     )
+    groups: dict[str, list[Tool]] = {}
     for tool in added:
-        room -= schema_chars(tool.spec)
-        if room < 0:
-            rare.append(tool)
+        groups.setdefault(tool.toolset, []).append(tool)
+    words = {word for word in _WORD.findall(deps.about.lower()) if len(word) >= MIN_WORD}
+    scores = deps.usage.scores() if deps.usage is not None else {}
+
+    def rank(name: str) -> tuple[bool, float, str]:
+        # One word of a tool's name, such as `list`, says little; that of the server is enough.
+        names = [set(_WORD.findall(tool.name.lower())) for tool in groups[name]]
+        server = set(_WORD.findall(name.lower())) - {"mcp"}
+        fits = any(_has_word(word, server) for word in words) or any(
+            sum(_has_word(word, each - server) for word in words) > 1 for each in names
+        )
+        return not fits, -scores.get(name, 0.0), name
+
+    for name in sorted(groups, key=rank):
+        size = sum(schema_chars(tool.spec) for tool in groups[name])
+        if size > room:
+            rare += groups[name]
+        else:
+            room -= size
     return rare
+
+
+HALF_LIFE_DAYS = 14  #: After this time a use of a toolset counts half.
+
+
+class ToolUsage:
+    """How much the toolsets of plugins and MCP servers are used, kept in a file of the cache."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def scores(self) -> dict[str, float]:
+        """Return a score by toolset: the number of uses, of which old ones count less."""
+        now = time.time()
+        return {
+            name: score * 0.5 ** (max(0.0, now - at) / (HALF_LIFE_DAYS * 86_400))
+            for name, (score, at) in self._read().items()
+        }
+
+    def record(self, tool: Tool) -> None:
+        """Count a call, unless the tool is one of Hermes. A cache that cannot be written is not an
+        error."""
+        toolset = tool.toolset
+        if toolset in TOOLSETS:
+            return
+        used = {**self._read(), toolset: (self.scores().get(toolset, 0.0) + 1, time.time())}
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write_bytes(self._path, msgspec.json.encode(used))
+        except OSError as error:
+            log.debug("the use of %s is not counted: %s", toolset, error)
+
+    def _read(self) -> dict[str, tuple[float, float]]:
+        """Return the score of each toolset and when it was last used."""
+        try:
+            return msgspec.json.decode(self._path.read_bytes(), type=dict[str, tuple[float, float]])
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            return {}
 
 
 # The tool `tool_search`: find and run tools whose schemas are not in every request.
 
 MAX_SHOWN = 8  #: Tools in one answer.
 MAX_NAMES = 20  #: Names shown when no tool matches; an MCP server may have a thousand.
+PURPOSE_CHARS = 120  #: Size of the line that describes a toolset of a plugin or an MCP server.
+MIN_WORD = 4  #: Shorter words of a message say nothing about the tools it needs.
 
 _WORD = late_pattern(r"[a-z0-9]+")
 
@@ -451,9 +543,22 @@ def tool_search_tool(rare: Sequence[Tool]) -> Tool:
         return "\n".join(_describe(tool.spec) for tool in found)
 
     tool = Tool.from_function(tool_search, toolset="tool_search", examine=no_concern)
-    groups = ", ".join(dict.fromkeys(each.toolset for each in rare))
-    text = f"{tool.spec.description}\nThey are for: {groups}"
+    own = ", ".join(dict.fromkeys(each.toolset for each in rare if each.toolset in TOOLSETS))
+    added: dict[str, list[Tool]] = {}
+    for each in rare:
+        if each.toolset not in TOOLSETS:
+            added.setdefault(each.toolset, []).append(each)
+    lines = [f"They are for: {own}"] if own else []
+    lines += [f"- {name}: {_purpose(name, tools)}" for name, tools in added.items()]
+    text = "\n".join((tool.spec.description, *lines))
     return msgspec.structs.replace(tool, spec=msgspec.structs.replace(tool.spec, description=text))
+
+
+def _purpose(toolset: str, tools: Sequence[Tool]) -> str:
+    """Return what a toolset is for: the words of its server, or the names of its tools."""
+    start = f"{toolset.replace('-', '_')}_"
+    text = tools[0].purpose or ", ".join(tool.name.removeprefix(start) for tool in tools)
+    return text if len(text) <= PURPOSE_CHARS else f"{text[: PURPOSE_CHARS - 1]}…"
 
 
 def _matches(query: str, tools: Sequence[Tool]) -> list[Tool]:

@@ -11,7 +11,7 @@ import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Tool
+from hermes.core.tool import StructuredText, Tool
 from hermes.terminal import Files
 from hermes.util.text import clean
 
@@ -208,7 +208,11 @@ class Toolbox:
         return self._validators[tool.name]
 
     async def fit(self, name: str, call_id: str, result: str) -> str:
-        """Return the result, or its beginning and end with the file that has all of it."""
+        """Return the result, or its beginning and end with the file that has all of it. Its data
+        are complete."""
+        if isinstance(result, StructuredText):
+            text = await self.fit(name, call_id, str(result))
+            return StructuredText(text, **self._redact_data(result.data))
         result = self.redact(clean(result))
         if len(result) <= self._max_chars:
             return result
@@ -221,6 +225,17 @@ class Toolbox:
         except (OSError, ToolError) as error:
             where = f"the rest could not be stored: {error}"
         return f"{head}\n[… {len(result)} characters in total; {where} …]\n{tail}"
+
+    def _redact_data(self, data: Any) -> Any:
+        match data:
+            case str():
+                return self.redact(clean(data))
+            case dict():
+                return {self._redact_data(key): self._redact_data(data[key]) for key in data}
+            case list():
+                return [self._redact_data(each) for each in data]
+            case _:
+                return data
 
 
 def usage_hint(spec: ToolSpec) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ import yaml
 from hermes.app import command_handlers
 from hermes.app.commands import COMMAND_REGISTRY, CommandCall, Surface, resolve_command
 from hermes.app.model_choice import ModelFilter
+from hermes.app.sessions import SessionRequest
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.events import TurnFinished
-from hermes.core.messages import ToolCall
+from hermes.core.messages import ToolCall, ToolResult, User
 from hermes.core.testing import ModelServer, Stall
 from tests.cases import cases
 from tests.integration.mcp.stage import PROGRAM
@@ -171,13 +173,82 @@ async def test_stop_ends_a_turn_and_else_the_background(talking) -> None:
         assert await talk.say("/stop") == "Nothing is running."
 
 
-async def test_help_lists_and_explains(talking) -> None:
+def delegating(child: Any) -> Callable[[Any], Any]:
+    """Answers the main conversation, which delegates once, and the subagent with `child`."""
+
+    def answer(request: Any) -> Any:
+        messages = request.body["messages"]
+        said = str(messages[1]["content"])
+        if said.startswith("count the files"):
+            return child
+        if messages[-1]["role"] == "tool":
+            return "I go on."
+        if "[background subagent" in str(messages[-1]["content"]):
+            return "There are 3."
+        given = {"goal": "count the files", "background": True}
+        return ToolCall("c1", "delegate_task", json.dumps(given))
+
+    return answer
+
+
+async def test_a_subagent_in_the_background_reports_in_the_conversation(talking) -> None:
+    async with talking(delegating("counted: 3")) as talk:
+        await talk.say("how many files are there?")
+        if talk.events[-1].text == "I go on.":  # else it was done before the next request
+            await asyncio.wait_for(talk.agent.pending.wait(), 30)
+            await talk.ask(talk.agent.pending.take())
+        assert talk.events[-1].text == "There are 3."
+        questions = [each.text for each in talk.agent.history if isinstance(each, User)]
+        head, session, report = questions[-1].split("\n")
+        assert re.fullmatch(
+            r"\[background subagent agent_\w+ \(count the files\): completed\]", head
+        )
+        assert report == "counted: 3"
+        child = await talk.app.store.info(session.removeprefix("session "))
+        assert (child.source, child.parent_id) == ("subagent", talk.agent.session_id)
+        again = await talk.app.agent(SessionRequest(Path.cwd(), resume=talk.agent.session_id))
+        assert again.pending.take() is None, "it was reported"
+
+
+async def test_a_subagent_in_the_background_is_listed_and_stopped(talking) -> None:
+    async with talking(delegating(Stall(0, 60))) as talk:
+        await talk.say("how many files are there?")
+        listed = await talk.say("/agents")
+        assert re.fullmatch(r"- `agent_\w+` count the files \(\d+ s\)", listed)
+        assert await talk.say("/stop") == "Stopped 1 background task."
+        while await talk.say("/agents") != "Nothing runs in the background.":
+            await asyncio.sleep(0.01)
+        assert "(count the files): interrupted]" in talk.agent.pending.take().text
+
+
+async def test_a_subagent_that_ended_with_its_conversation_is_reported_as_lost(talking) -> None:
+    async with talking(delegating(Stall(0, 60))) as talk:
+        await talk.say("how many files are there?")
+        again = await talk.app.agent(SessionRequest(Path.cwd(), resume=talk.agent.session_id))
+        lost = again.pending.take()
+        assert "(count the files): interrupted]\nIt was at work when the program ended" in lost.text
+
+
+async def test_a_single_answer_starts_no_subagent_in_the_background(talking) -> None:
+    async with talking(delegating("counted: 3")) as talk:
+        talk.agent = await talk.app.agent(SessionRequest(Path.cwd(), goes_on=False))
+        await talk.say("how many files are there?")
+        (result,) = [each for each in talk.agent.history if isinstance(each, ToolResult)]
+        assert "this conversation ends with its answer" in result.text
+
+
+async def test_help_lists_and_explains(talking, hermes_home) -> None:
+    hint = {"argument-hint": "[issue] [branch]"}
+    put(hermes_home / "skills", "ship-it", description="Release it", **hint)
     async with talking([], "quick_commands:\n  uptime: {command: echo up}\n") as talk:
         assert "`terminal`" in await talk.say("/toolsets")
         listed = await talk.say("/help")
         assert "`/model [[PROVIDER:]MODEL] [--global]`" in listed
         assert "`/uptime` (your own)" in listed
         assert "`/branch [TITLE]`, `/fork`" in await talk.say("/help fork")
+        assert await talk.say("/help ship-it") == (
+            "`/ship-it` calls a skill: [issue] [branch] Release it"
+        )
         assert "up" in await talk.say("/uptime")
 
 
@@ -276,6 +347,28 @@ async def test_switch_to_a_small_model_does_not_compact(talking) -> None:
         assert session.compaction_policy.enabled
 
 
+async def test_session_begun_with_a_small_model_compacts_after_a_switch(
+    talking, monkeypatch
+) -> None:
+    async with talking(['{"reply":"one"}']) as talk:
+        large = talk.app.session(talk.agent).target
+        profile = msgspec.structs.replace(large.profile, small=True, context_length=4096)
+        small = msgspec.structs.replace(large, profile=profile)
+
+        async def find_small(_request: object) -> object:
+            return small
+
+        monkeypatch.setattr(talk.app, "find_target", find_small)
+        await talk.say("/new")
+        await talk.say("first " + "long " * 9_000)
+        session = talk.app.session(talk.agent)
+        assert session.target.profile.small
+        assert not session.compaction_policy.is_due(talk.agent.history)
+        profile = msgspec.structs.replace(large.profile, context_length=10_000)
+        await session.switch(msgspec.structs.replace(large, profile=profile))
+        assert session.compaction_policy.is_due(talk.agent.history)
+
+
 async def test_snapshot_is_restored(talking, hermes_home) -> None:
     async with talking([]) as talk:
         assert "There are no snapshots" in await talk.say("/snapshot")
@@ -326,7 +419,7 @@ async def test_unknown_provider_prefix_is_refused_unless_the_endpoint_lists_the_
 
 
 async def test_sessions_are_found_by_title_and_by_message(talking) -> None:
-    async with talking(["the capital is Paris", "fine"]) as talk:
+    async with talking(["the capital is Paris", "fine", "Milan"]) as talk:
         await talk.say("a question about France")
         await talk.say("/title My talk")
         first = talk.agent.session_id
@@ -342,7 +435,23 @@ async def test_sessions_are_found_by_title_and_by_message(talking) -> None:
         assert f"- `{first}` **My talk**" in found
         assert "talk to me" in found
         assert first in await search("Paris")
-        assert await search("Rome") == "No session has 'Rome' in its title or messages."
+        asked = len(talk.server.calls)
+        assert (await search("capitals")).startswith("No message has exactly these words")
+        assert (await search("the capital of Franec")).startswith("No message has exactly")
+        assert len(talk.server.calls) == asked, "a search that finds enough asks no model"
+        assert (await search("Rome")).startswith("No session has 'Rome' in its title or messages.")
+
+
+async def test_a_search_that_finds_nothing_asks_the_model_for_other_words(talking) -> None:
+    async with talking(["the capital is Paris", "fine", "- city\n- Paris\n- seat"]) as talk:
+        await talk.say("a question about France")
+        first = talk.agent.session_id
+        await talk.say("/new")
+        await talk.say("hello")
+        command = resolve_command("/sessions")
+        assert command is not None
+        found = await command_handlers.search_sessions(CommandCall(command, "metropolis", talk))
+        assert first in found and found.startswith("No conversation has all of the words")
 
 
 async def test_usage_after_a_stopped_call_does_not_deny_the_call(talking) -> None:

@@ -1,6 +1,9 @@
 import asyncio
+import contextlib
+import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -195,6 +198,55 @@ def test_log_that_fails_later_is_reported_once(home, capsys):
     complaint = capsys.readouterr().err
     assert complaint.count("\n") == 1
     assert SECRET not in complaint
+
+
+def test_full_disk_and_full_stderr_do_not_reach_the_caller(home, monkeypatch):
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full here")
+    home.logs.mkdir(parents=True)
+    (home.logs / "agent.log").symlink_to(full)
+    with full.open("w", buffering=1) as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        begin(home)
+        logging.getLogger("hermes").warning("one")
+        logging.getLogger("hermes").error("two")
+        monkeypatch.undo()
+        with contextlib.suppress(OSError):
+            stderr.close()
+    assert "two" in text_of(home, "errors")
+
+
+@pytest.mark.parametrize("stream", ["closed", "none"])
+def test_failure_without_a_stderr_does_not_reach_the_caller(home, monkeypatch, stream):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed if stream == "closed" else None)
+    begin(home)
+    monkeypatch.setattr(os, "write", refuse)
+    logging.getLogger("hermes").error("lost")
+
+
+def refuse(*_: object) -> int:
+    raise PermissionError(13, "Permission denied")
+
+
+class BrokenHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        raise RuntimeError("this handler is broken")
+
+
+def test_handler_of_a_plugin_that_raises_is_reported_once(home, capsys):
+    begin(home)
+    broken = BrokenHandler()
+    logging.getLogger().addHandler(broken)
+    try:
+        logging.getLogger("hermes").warning("one")
+        logging.getLogger("hermes").warning("two")
+    finally:
+        logging.getLogger().removeHandler(broken)
+    assert capsys.readouterr().err.count("BrokenHandler failed: RuntimeError") == 1
+    assert "two" in text_of(home, "agent")
 
 
 def test_starting_again_moves_to_the_new_home(tmp_path):

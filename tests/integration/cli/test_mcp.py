@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import socket
 import sys
 import urllib.error
 import urllib.request
@@ -245,7 +246,7 @@ def test_tools_that_are_left_out_are_named(hermes: Run, config: Path) -> None:
     assert "steers: its description tries to steer the agent" in listed
     assert "✗ not available: steers" in hermes("tools", "srv").out
     facts = json.loads(hermes("list", "--json").out)
-    assert (facts[0]["tools"], len(facts[0]["problems"])) == (4, 11)
+    assert (facts[0]["tools"], len(facts[0]["problems"])) == (5, 10)
 
 
 def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
@@ -254,7 +255,8 @@ def test_the_list_says_how_servers_fare(hermes: Run, config: Path) -> None:
     add_program(hermes)
     add_program(hermes, "--no-test", name="new")
     hermes("add", "lost", "--command", "no-such-program", "--no-test")
-    hermes("add", "web", "--url", "https://u:p@a.example.com/mcp?key=1", "--auth", "oauth")
+    url = "https://u:p@a.example.com/mcp?key=1"
+    hermes("add", "web", "--url", url, "--auth", "oauth", "--no-test")
     hermes("configure", "new", "--disable")
     with config.open("a") as file:
         file.write("  odd: {enabled: true}\n")
@@ -349,10 +351,10 @@ def test_a_test_that_fails_says_where(hermes, config, arguments, words):
 def test_server_messages_contain_no_terminal_sequences(hermes: Run, config: Path) -> None:
     code = (
         "import json,sys\n"
-        "n=json.loads(sys.stdin.readline())['id']\n"
-        "print(json.dumps({'jsonrpc':'2.0','id':n,'error':"
+        "for line in sys.stdin:\n"
+        " n=json.loads(line)['id']\n"
+        " print(json.dumps({'jsonrpc':'2.0','id':n,'error':"
         "{'code':1,'message':'no\\x1b[2J\\x1b]0;x\\x07 way'}}),flush=True)\n"
-        "sys.stdin.read()"
     )
     hermes("add", "srv", "--no-test", "--command", sys.executable, "--args", "-c", code)
     outcome = hermes("test", "srv")
@@ -456,6 +458,14 @@ def test_a_server_that_wants_a_login_is_added_with_one(hermes, config, guarded, 
     done = hermes("add", "tickets", "--url", guarded.url, "--auth", "oauth", browser=True)
     assert "added tickets: tickets 1, 2 tools" in done.out
     assert servers()["tickets"].auth == "oauth"
+
+
+def test_a_server_for_oauth_that_does_not_answer_is_not_added(hermes, config, servers):
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/mcp"
+        hermes("add", "gone", "--url", url, "--auth", "oauth").expect(2, err="gone was not added")
+    assert servers() == {}
 
 
 def test_token_refused_by_the_server_is_reported(hermes, config, guarded):

@@ -224,6 +224,11 @@ def test_pending_changes_can_be_shown_approved_and_rejected(hermes):
     assert "+name: garden" in hermes("pending", second[:8]).out
     assert len(hermes("pending", "--json").document) == 2
     assert hermes("reject", second[:8]).out == f"{second[:8]} rejected: create garden\n"
+    hermes("approve", first[:8]).expect(
+        2, err=f"was not shown yet (`hermes skills pending {first[:8]}`"
+    )
+    assert not (hermes.home.skills / "deploy/SKILL.md").exists()
+    assert "+name: deploy" in hermes("pending", first[:8]).out
     outcome = hermes("approve", "nothing", first[:8]).expect(
         2, err="there is no proposal 'nothing'"
     )
@@ -235,9 +240,10 @@ def test_pending_changes_can_be_shown_approved_and_rejected(hermes):
 def test_pending_change_is_shown_against_the_current_file(hermes):
     hermes.create("deploy")
     hermes.agent("patch", "deploy", "ask", old_string="one", new_string="two")
+    (identity,) = [one["id"] for one in hermes("pending", "--json").document]
+    assert "+Step two.\n" in hermes("pending", identity).out
     file = hermes.home.skills / "deploy/SKILL.md"
     file.write_text(file.read_text().replace("Step one.", "Step one.\nBy hand."))
-    (identity,) = [one["id"] for one in hermes("pending", "--json").document]
     hermes("approve", identity).expect(2, err=f"`hermes skills pending {identity}` shows")
     assert "+Step two.\n By hand." in hermes("pending", identity).out
     assert hermes("approve", identity).code == 0

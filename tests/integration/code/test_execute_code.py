@@ -274,7 +274,9 @@ async def test_too_long_socket_path_falls_back_to_a_port(bench, user_home, works
     environment = {"PATH": os.environ["PATH"], "HOME": str(user_home), "TMPDIR": str(deep)}
     bench.shell = LocalShell(environment, workspace)
     try:
-        result = await bench.run("from hermes_tools import terminal; print(terminal('echo over'))")
+        result = await bench.run(
+            "from hermes_tools import terminal; print(terminal('echo over')['output'])"
+        )
     finally:
         await bench.shell.close()
     assert result["output"] == "over"

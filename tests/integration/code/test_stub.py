@@ -32,7 +32,7 @@ def test_functions_have_the_real_names_defaults_and_texts():
     assert isinstance(function, ast.FunctionDef)
     assert ast.get_docstring(function, clean=False) == PATCH.description
     assert ast.unparse(function).splitlines()[0] == (
-        "def patch(path: str, mode: str='replace', count: object=None, all: bool=False) -> str:"
+        "def patch(path: str, count: object=None, all: bool=False, mode: str='replace') -> dict:"
     )
 
 

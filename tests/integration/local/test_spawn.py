@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psutil
@@ -10,6 +11,7 @@ import pytest
 
 from hermes.core.errors import ToolError
 from hermes.terminal import Lifeline, Running, spawn
+from hermes.terminal.base import load_script
 
 Gone = Callable[[int], Awaitable[None]]
 Start = Callable[..., Awaitable[Running]]
@@ -210,6 +212,32 @@ async def test_closing_the_lifeline_ends_what_runs(start: Start, gone: Gone) -> 
     assert await program.wait() == 137
     assert not lifeline.folder.exists()
     await lifeline.close()
+
+
+async def test_closing_the_lifeline_leaves_the_threads_to_others(start, lifeline, printed):
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    await start(*bash("trap '' TERM; echo ready; sleep 60"))
+    await line(printed)
+    closing = asyncio.create_task(lifeline.close())
+    await asyncio.sleep(0)
+    await asyncio.to_thread(int)
+    assert not closing.done()  # the program gets a second to end
+    await closing
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_supervisor_looks_at_all_processes_only_if_a_group_is_left(tmp_path, ended):
+    """A look takes time that grows with the number of processes, such as other sessions' shells."""
+    script, group = load_script("local_supervisor"), 2**22 + 1  # no process has this number
+    lines = f"+ {group}\n" + (f"- {group}\n" if ended else "")
+    traced = await asyncio.create_subprocess_exec(
+        *("/bin/sh", "-x", "-c", script, "hermes-lifeline", str(tmp_path / "folder")),
+        stdin=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _output, trace = await traced.communicate(lines.encode())
+    assert (b"+ look" in trace) is not ended
+    assert b"+ rm -rf" in trace
 
 
 async def test_deleted_current_folder_does_no_harm(start, printed, tmp_path, monkeypatch):

@@ -28,7 +28,7 @@ def test_every_shipped_service_is_in_this_suite() -> None:
 
 class TestServices(MemoryProviderContract):
     statement, question = CAT, ASKED
-    max_tools, max_schema_chars, max_prompt_chars = 2, 600, 150
+    max_tools, max_schema_chars, max_prompt_chars = 3, 600, 150
 
     @pytest.fixture
     def sessions(self, stage: Stage) -> Stage:
@@ -220,8 +220,8 @@ def test_answers_of_another_form_break_nothing(web: HttpStage, body: str) -> Non
     web.site.misbehave(Fault(200, body.encode()))
     assert manager.prefetch_all(ASKED) == ""
     for schema in manager.get_all_tool_schemas():
-        (argument,) = schema["parameters"]["properties"]
-        json.loads(manager.handle_tool_call(schema["name"], {argument: ASKED}))
+        given = dict.fromkeys(schema["parameters"]["properties"], ASKED)
+        json.loads(manager.handle_tool_call(schema["name"], given))
     assert isinstance(manager.provider, Inspectable)
     with suppress(ServiceError):
         assert manager.provider.entries() == []

@@ -61,6 +61,7 @@ def test_a_mode_with_tools_does_not_recall(honcho: HttpStage) -> None:
     manager.queue_prefetch_all("my cat?")
     assert manager.prefetch_all("my cat?") == ""
     assert "Miro" in manager.handle_tool_call("honcho_search", {"query": "my cat?"})
+    assert "Miro" in manager.handle_tool_call("honcho_profile", {})
 
 
 def test_switched_off_it_does_nothing(honcho: HttpStage) -> None:

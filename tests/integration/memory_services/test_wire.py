@@ -84,10 +84,10 @@ def test_openviking_reads_what_it_found(serve: Open) -> None:
     manager = stage.begin()
     manager.sync_all("My cat is called Miro.", "Nice.")
     manager.on_session_end([])
-    found = manager.handle_tool_call("openviking_search", {"query": "cat"})
+    found = manager.handle_tool_call("viking_search", {"query": "cat"})
     assert "viking://user/hermes-owner/memories/m1" in found
     uri = "viking://user/hermes-owner/memories/m1"
-    assert "Miro" in manager.handle_tool_call("openviking_read", {"id": uri})
+    assert "Miro" in manager.handle_tool_call("viking_read", {"id": uri})
 
 
 def test_openviking_commits_a_session_once(serve: Open) -> None:

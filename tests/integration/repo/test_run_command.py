@@ -114,7 +114,7 @@ def test_processes_of_a_script_end_with_it(hermes, script, work: Path) -> None:
         "from model_tools import handle_function_call as call\n"
         f"call('terminal', {{'command': '{sleep}', 'background': True}})\n"
         f"found = call('terminal', {{'command': 'pgrep -xf \"{sleep}\"'}})\n"
-        "print(json.loads(found)['result'])\n"
+        "print(json.loads(found)['output'])\n"
     )
     done = hermes("run", name)
     assert (done.returncode, done.stderr) == (0, "")

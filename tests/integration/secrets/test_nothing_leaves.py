@@ -24,7 +24,9 @@ def test_there_are_forty_kinds() -> None:
 def calls() -> list[ToolCall]:
     """Every way in which a tool can come across the file and the variables."""
     script = "print(open('secrets.txt').read()); import sys; sys.exit(open('secrets.txt').read())"
-    tools = "from hermes_tools import read_file; print(read_file('secrets.txt', limit=400))"
+    tools = (
+        "from hermes_tools import read_file; print(read_file('secrets.txt', limit=400)['content'])"
+    )
     given = [
         ("read_file", {"path": "secrets.txt"}),
         ("search_files", {"pattern": ".", "path": "secrets.txt", "limit": 500}),

@@ -255,7 +255,7 @@ def past(words: int) -> tuple[Message, ...]:
 
 
 LONG, SHORT = past(300), past(40)
-NEARLY_FULL = Usage(input=9_000, output=3)
+NEARLY_FULL = Usage(input=14_500, output=3)
 """What a model may report for a conversation that is going to be too long with the next turn."""
 
 
@@ -288,8 +288,8 @@ async def test_a_compaction(conversation, after):
 
 async def test_a_turn_that_waits_for_a_compaction_begun_before_it(conversation):
     """Once it is stopped, the next turn does not wait for the same thing again."""
-    summaries = Summaries(0, NEARLY_FULL)
-    async with conversation(summaries, SHORT) as turnaround:
+    summaries, late = Summaries(0, NEARLY_FULL), {"threshold": 0.8}
+    async with conversation(summaries, past(118), compression=late) as turnaround:
         assert [event async for event in turnaround.agent.run(User.say("hello"))]
         async with asyncio.timeout(SOON):
             while not summaries.asked:

@@ -104,7 +104,10 @@ def test_the_same_calls_do_the_same_everywhere(place):
         ("terminal", {"command": "cat a.txt; exit 3"}),
         ("terminal", {"command": "read line; echo got $line", "background": True}),
         ("process", {"action": "list"}),
-        ("execute_code", {"code": "from hermes_tools import read_file\nprint(read_file('a.txt'))"}),
+        (
+            "execute_code",
+            {"code": "from hermes_tools import read_file\nprint(read_file('a.txt')['content'])"},
+        ),
         ("terminal", {"command": "sleep 60", "timeout": 1}),
     )
     texts = [event.result for event in results]

@@ -9,7 +9,7 @@ import pytest
 from hermes.app.context_engine import ContextEngineRunner
 from hermes.config.home import Home
 from hermes.context import ContextCompressor
-from hermes.core.errors import Interrupted
+from hermes.core.errors import HermesError, Interrupted
 from hermes.core.messages import Assistant, Text
 
 ASKED = [{"role": "user", "content": "what was it about?"}]
@@ -96,6 +96,21 @@ async def test_a_question_under_way_ends(room, models, where):
     await leave(working)
     assert await asyncio.wait_for(engine.ended.get(), 10) == "interrupted"
     assert models.stopped == 1
+
+
+async def test_an_engine_that_hangs_is_left_and_not_called_again(models):
+    engine, release, calls = SimpleNamespace(name="slow"), threading.Event(), []
+
+    def compress() -> None:
+        calls.append(1)
+        assert release.wait(30)
+
+    room = ContextEngineRunner(engine, models, None, timeout=0.05)
+    for _ in range(2):
+        with pytest.raises(HermesError, match=r"slow did not end within 0.05 seconds"):
+            await room.run(compress)
+    assert calls == [1]
+    release.set()
 
 
 async def test_a_question_of_one_who_was_left_is_not_asked(room, models):

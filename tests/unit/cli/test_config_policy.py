@@ -19,6 +19,12 @@ def confirmed(hermes_home: Path) -> Home:
     return home
 
 
+def test_config_set_warns_about_a_secret_too_short_to_be_redacted(hermes):
+    hermes("config", "set", "WEBHOOK_SECRET", "a").expect(err="fewer than 6 characters")
+    hermes("config", "set", "model.api_key", "a").expect(err="fewer than 6 characters")
+    assert "fewer" not in hermes("config", "set", "WEBHOOK_SECRET", "long enough").err
+
+
 def test_config_set_at_a_terminal_confirms_what_it_sets_and_nothing_else(hermes, confirmed):
     hermes("config", "set", "command_allowlist", "[sudo]")
     assert load(confirmed).settings.command_allowlist == ()

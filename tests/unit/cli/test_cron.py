@@ -259,3 +259,22 @@ def test_a_run_whose_process_is_gone_does_not_run(scene: Scene) -> None:
     out = scene.run("status").out
     assert "2 jobs: 2 cut off (continued when a process runs the jobs again)" in out
     assert scene.document("status")["jobs"] == {"cut off": 2}
+
+
+def test_create_without_arguments_asks_on_a_terminal(scene: Scene) -> None:
+    typed = "someday\nweekdays at 8:30\nWhat is new?\nmorning\n\n"
+    outcome = Hermes("cron", scene.home.root)("create", typed=typed)
+    outcome.expect(0, out=["first run: ", "created morning"], err="'someday' is not a schedule")
+    (job,) = scene.document("list")
+    assert (job["schedule_display"], job["prompt"]) == ("weekdays at 8:30", "What is new?")
+    assert (job["name"], job["deliver"]) == ("morning", "local")
+
+
+def test_create_without_an_answer_creates_nothing(scene: Scene) -> None:
+    Hermes("cron", scene.home.root)("create", typed="\n").expect(1, out="nothing was created")
+    assert scene.document("list") == []
+
+
+def test_create_without_arguments_and_terminal_names_the_next_step(scene: Scene) -> None:
+    outcome = scene.run("create")
+    outcome.expect(2, err=["needs a schedule and a prompt", 'hermes cron create "weekdays'])

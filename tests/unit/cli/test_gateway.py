@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from hermes.cli.commands import gateway
 from hermes.cli.context import Cli, run_command
@@ -19,6 +20,7 @@ from hermes.gateway.platforms import registry
 from hermes.gateway.process import (
     AdapterState,
     GatewayState,
+    ReadinessProblem,
     claim_home,
     running_gateway,
     write_state,
@@ -105,6 +107,23 @@ def test_status_reports_a_gateway_that_hangs(hermes: Hermes, hermes_home: Path) 
         write_state(hermes_home, state_of(me.pid, time.time() - 600))
         assert "it has said nothing of itself for 10m" in hermes("status").out
         assert json.loads(hermes("status", "--json").out)["stale"]
+
+
+def test_status_of_a_gateway_that_is_not_ready_names_the_reason(
+    hermes: Hermes, hermes_home: Path
+) -> None:
+    problem = ReadinessProblem("store", "the session store is unavailable", "look at it")
+    with claim_home(Home(hermes_home), now=time.time()) as me:
+        write_state(hermes_home, replace(state_of(me.pid, time.time()), problems=(problem,)))
+        lines = hermes("status").expect(1).out.splitlines()
+        facts = json.loads(hermes("status", "--json").expect(1).out)
+        write_state(hermes_home, state_of(me.pid, time.time()))
+        hermes("status").expect(0)
+    assert lines[-2:] == [
+        "not ready (store): the session store is unavailable",
+        "          look at it",
+    ]
+    assert (facts["ready"], facts["problems"][0]["part"]) == (False, "store")
 
 
 def test_run_is_the_gateway_while_it_runs(hermes, hermes_home, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 
 from hermes.app.command_handlers import HANDLERS
 from hermes.app.commands import CommandCall, Surface, commands_in, resolve_command
+from hermes.app.providers import Providers
 from hermes.app.tools import find_toolsets
 from hermes.cli.session import subcommand_handlers
 from hermes.config.home import Home
@@ -15,6 +16,7 @@ from hermes.config.loader import load
 from hermes.core.errors import UsageError
 from hermes.ops.commands import OPS_HANDLERS
 from hermes.tui.plain import TerminalCommands
+from hermes.util.concurrency import SystemClock
 from tests.cases import cases
 
 CASES = cases(__file__)
@@ -61,3 +63,44 @@ async def test_invalid_argument_is_a_usage_error(hermes_home: Path) -> None:
         await subcommand_handlers(Home(hermes_home))["tools"](
             CommandCall(command, "wrong", NOWHERE)
         )
+
+
+async def test_jobs_are_managed_in_a_conversation(hermes_home: Path) -> None:
+    home, command = Home(hermes_home), resolve_command("/cron")
+    assert command is not None
+    talk: Any = SimpleNamespace(app=SimpleNamespace(services=SimpleNamespace(scheduler=None)))
+
+    async def cron(arguments: str) -> str:
+        return await subcommand_handlers(home)["cron"](CommandCall(command, arguments, talk))
+
+    assert "no jobs yet" in await cron("")
+    assert "created tea" in await cron('create "weekdays at 8:30" "Make tea" --name tea')
+    assert "weekdays at 8:30" in await cron("list")
+    assert "paused tea" in await cron("pause tea")
+    assert "resumed tea" in await cron("resume tea")
+    assert "will run on the next tick" in await cron("run tea")
+    assert "removed tea" in await cron("remove tea")
+    assert "a job needs a schedule" in await cron("create")
+    with pytest.raises(UsageError, match="this conversation runs due jobs"):
+        await cron("tick")
+
+
+async def test_platforms_are_shown_and_not_controlled(hermes_home: Path) -> None:
+    home, command = Home(hermes_home), resolve_command("/gateway")
+    assert command is not None and command.name == "platforms"
+    shown = [
+        await subcommand_handlers(home)["platforms"](CommandCall(command, words, NOWHERE))
+        for words in ("", "stop --all")
+    ]
+    assert shown[0] == shown[1] and "not running" in shown[0]
+
+
+async def test_google_quota_without_a_login_names_the_next_step(hermes_home: Path) -> None:
+    command = resolve_command("/gquota")
+    assert command is not None
+    hermes_home.mkdir()
+    providers = Providers(Home(hermes_home), load(Home(hermes_home)), SystemClock(), None)  # type: ignore[arg-type]
+    talk: Any = SimpleNamespace(app=SimpleNamespace(providers=providers))
+    text = await HANDLERS["gquota"](CommandCall(command, "", talk))
+    assert "no Google login" in text and "hermes auth add google-gemini-cli" in text
+    await providers.close()

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from hermes.core.model import ModelCall, Usage
+from hermes.core.testing import ModelServer
 from tests.cases import cases
 from tests.unit.cli.conftest import DAY, Sessions
 
@@ -25,9 +26,23 @@ def test_the_list_shows_what_each_session_is_about(hermes):
 
 def test_the_list_can_be_narrowed(hermes):
     assert hermes("list", "--source", "cli").out.count("\n") == 1
-    assert hermes("list", "--limit", "1").out.startswith("20260102_bbbb")
+    cut = hermes("list", "--limit", "1")
+    assert cut.out.startswith("20260102_bbbb") and cut.err == "1 more: --limit 2 lists all\n"
+    assert hermes("list", "--limit", "1", "--json").err == cut.err
+    assert not hermes("list").err
     (only,) = hermes("list", "--source", "cli", "--json").document
     assert (only["id"], only["message_count"], only["title"]) == ("20260101_aaaa", 3, "the plan")
+
+
+def test_the_list_shows_the_newest_session_of_a_compacted_conversation(hermes):
+    ended = time.time() - 100
+    facts = {"started_at": ended - 50, "ended_at": ended, "end_reason": "compression"}
+    hermes.add("20260105_old", "a long talk", **facts)
+    hermes.add("20260105_new", "goes on", started_at=ended, parent_session_id="20260105_old")
+    hermes.add("20260105_lost", "its child was deleted", **facts)
+    listed = hermes("list").out
+    assert "_new" in listed and "_old" not in listed and "_lost" in listed
+    assert "20260105_old" in hermes("list", "--all").out
 
 
 def test_sessions_of_programs_and_archived_ones_are_listed_when_asked_for(hermes):
@@ -172,15 +187,58 @@ def test_hits_are_listed_below_their_session_without_marks(hermes):
     assert out.count("  user: what is a zebra?\n") == 1
     assert max(map(len, out.splitlines())) <= 200
     assert "what is a \x1b[1mzebra\x1b[0m?" in hermes("search", "zebra", typed="").out
-    assert hermes("search", "hippopotamus")[:2] == (0, "nothing found\n")
+    nothing = hermes("search", "hippopotamus")
+    assert nothing.code == 0 and nothing.out.startswith("nothing found: try other or fewer words")
+
+
+def test_a_search_finds_other_endings_typing_errors_and_whole_questions(hermes):
+    hermes.add("20260103_cccc", "My tomatoes get brown", "That is early blight")
+    for query in ("tomato", "erly blihgt", "What was it that my tomatoes had?"):
+        outcome = hermes("search", query)
+        assert outcome.out.startswith("20260103_cccc"), query
+        assert outcome.err.startswith("No ") and "these" in outcome.err
+    (hit,) = hermes("search", "tomato", "--json").document
+    assert (hit["match"], hit["share"]) == ("similar", 0.9)
+    assert "these" not in hermes("search", "tomatoes").err
+
+
+def test_at_a_terminal_a_model_suggests_words_when_little_is_found(hermes):
+    with ModelServer(["zebra, giraffe", "elephant"]) as server:
+        address = f"{server.url}/v1"
+        model = f"model: {{provider: custom, base_url: '{address}', default: lab}}\n"
+        hermes.home.config_file.write_text(model)
+        assert "nothing found" in hermes("search", "safari").out, "a script asks no model"
+        assert not server.calls
+        found = hermes("search", "safari", typed="")
+        assert "what is a" in found.out and "20260102_bbbb" in found.out
+        assert "little was found; also searched for: zebra, giraffe" in found.err
+        assert "nothing found" in hermes("search", "savanna", typed="").out
+        hermes.home.config_file.write_text(
+            f"{model}auxiliary: {{session_search: {{suggest_words: false}}}}\n"
+        )
+        assert "nothing found" in hermes("search", "safari", typed="").out
+        assert len(server.calls) == 2
+    (line,) = hermes.store(lambda store: store.usage())
+    assert (line.task, line.calls) == ("session_search", 2)
+
+
+def test_without_a_model_a_search_at_a_terminal_just_finds_nothing(hermes):
+    outcome = hermes("search", "safari", typed="")
+    assert outcome.code == 0 and "nothing found: try other" in outcome.out
+
+
+def test_browse_finds_a_session_in_spite_of_a_typing_error(hermes):
+    outcome = hermes("browse", typed="zebar\nhippopotamus\nq\n")
+    assert outcome.out.count("what is a zebra?") == 2  # in the list and in the search
+    assert "nothing found for 'hippopotamus': try other or fewer words" in outcome.out
 
 
 def test_titles_are_searched(hermes):
     assert hermes("search", "PLAN").out.startswith("20260101_aaaa  cli  ")
     (hit,) = hermes("search", "the plan", "--json").document
     assert (hit["role"], hit["snippet"]) == ("title", "the plan")
-    assert hermes("search", "plan", "--source", "telegram").out == "nothing found\n"
-    assert hermes("search", "pl_n").out == "nothing found\n"
+    assert hermes("search", "plan", "--source", "telegram").out.startswith("nothing found: ")
+    assert hermes("search", "pl_n").out.startswith("nothing found: ")
 
 
 def test_empty_sessions_are_listed_only_with_all(hermes):

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from hermes.cli.commands import setup
+from hermes.prompt import DEFAULT_AGENT_IDENTITY
 from hermes.util.extras import extras
 from tests.cases import cases
 from tests.unit.cli.conftest import Run
@@ -171,3 +172,13 @@ def test_an_unknown_name_is_refused_with_near_ones(hermes: Run, name: str, hint:
     outcome = hermes("setup", name)
     assert (outcome.code, outcome.out) == (2, "")
     assert hint in outcome.err
+
+
+def test_setup_writes_a_starter_soul_and_never_overwrites_one(hermes, hermes_home: Path) -> None:
+    soul = hermes_home / "SOUL.md"
+    hermes("setup", "--max-turns", "9").expect(out="SOUL.md says who the agent is")
+    assert soul.read_text() == f"{DEFAULT_AGENT_IDENTITY}\n"
+    soul.write_text("You are Pan.\n")
+    assert "SOUL.md" not in hermes("setup", "--approvals", "deny").out
+    hermes("setup", typed="\n" * 20)
+    assert soul.read_text() == "You are Pan.\n"

@@ -109,6 +109,32 @@ def test_messages_come_back_as_they_were(hermes, file):
     ]
 
 
+def test_of_each_conversation_the_last_line_can_be_exported(hermes, tmp_path):
+    def save(*said: str, tools: tuple[ToolSpec, ...] = ()) -> None:
+        talk = [
+            Assistant((Text(text),)) if number % 2 else User.say(text)
+            for number, text in enumerate(said)
+        ]
+        save_trajectory(to_sharegpt(talk, tools), "m", True, "all.jsonl", tmp_path)
+
+    save("one", "1")
+    save("hello", "hi")
+    save("one", "1", "two", "2", tools=(TERMINAL,))  # another system prompt
+    save("one", "1")  # the same question in a new session
+    save("one", "1", "two", "2", "three", "3")
+    save("hello", "hi", "bye", "bye")
+    save("hello", "servus")
+    file = tmp_path / "all.jsonl"
+    kept = hermes("convert", file, "--last", "--to", "openai").entries
+    said = [[message["content"] for message in entry["messages"]] for entry in kept]
+    assert said == [
+        ["one", "1", "two", "2", "three", "3"],
+        ["hello", "hi", "bye", "bye"],
+        ["hello", "servus"],
+    ]
+    assert len(hermes("convert", file).entries) == 7
+
+
 def test_there_and_back_again_nothing_changes(hermes, file, tmp_path):
     out = tmp_path / "openai.jsonl"
     code, said, _ = hermes("convert", file, "--to", "openai", "-o", out)

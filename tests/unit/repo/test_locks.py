@@ -65,3 +65,13 @@ def test_a_pre_release_of_a_dependency_is_named(root: Path) -> None:
     assert set(locks.findings(root)) == {
         f"requirements-{name}.lock: {wrong}" for name in ("dev", "extras")
     }
+
+
+def test_collection_that_lacks_a_package_is_named(root: Path) -> None:
+    edit(
+        root / "pyproject.toml",
+        "[dependency-groups]",
+        'all = ["foo-bar>=1"]\n\n[dependency-groups]',
+    )
+    (found,) = locks.findings(root)
+    assert found.startswith("pyproject.toml: the extra 'all' differs from what it repeats: ")

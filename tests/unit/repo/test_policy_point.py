@@ -6,7 +6,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[3] / "src"
 ALLOWED = {
     "hermes/agent/dispatch.py": "asks the policy before each call",
-    "hermes/sdk/testing/tools.py": "calls the tool of a plugin author's own test",
+    "hermes/sdk/testing/plugin.py": "calls the tool of a plugin author's own test",
     "hermes/app/command_handlers.py": "handlers of slash commands, which a user types",
 }
 

@@ -573,6 +573,24 @@ async def test_ask_mode_asks_about_edits_in_the_folder_with_their_diff() -> None
     assert person.asked == []
 
 
+async def test_ask_mode_asks_about_commands_that_change_files() -> None:
+    def edits(arguments: dict[str, Any]) -> str:
+        return arguments["command"] if "sed" in arguments["command"] else ""
+
+    shell = made(Effect.EXECUTE, edits=edits)
+    approvals, person = in_mode("ask", ApprovalAnswer.ONCE, ApprovalAnswer.DENY)
+    assert await permitted(approvals, shell, command="pytest")
+    assert await permitted(approvals, shell, command="sed -i s/a/b/ x")
+    assert not await permitted(approvals, shell, command="sed -i s/a/c/ x")
+    assert [(each.subject, each.reason, each.effect) for each in person.asked] == [
+        ("sed -i s/a/b/ x", "changes files of the workspace", "execute"),
+        ("sed -i s/a/c/ x", "changes files of the workspace", "execute"),
+    ]
+    approvals, person = in_mode("accept-edits")
+    assert await permitted(approvals, shell, command="sed -i s/a/b/ x")
+    assert person.asked == []
+
+
 async def test_ask_mode_keeps_a_refusal_of_the_settings() -> None:
     approvals, person = in_mode("ask", effects={"_act": "deny"})
     assert not await permitted(approvals, made(Effect.WRITE))

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import msgspec
@@ -10,15 +11,17 @@ import pytest
 from hermes.app.tools import unbound_tool_deps
 from hermes.config.home import Home
 from hermes.config.loader import load
+from hermes.config.settings import Settings
 from hermes.core.cancel import CancelToken
-from hermes.core.tool import Effect, ToolContext
-from hermes.sdk.testing.tools import call_tool, load_plugin
+from hermes.core.model import ToolSpec
+from hermes.core.tool import Effect, Tool, ToolContext
+from hermes.sdk.testing.plugin import call_tool, load_plugin
 from hermes.tools.registry import (
     SERVICE_TOOLS,
     ToolRegistry,
+    ToolUsage,
     assemble,
     discover_builtin,
-    schema_chars,
 )
 from hermes.tools.toolsets import TOOLSETS, all_toolsets, expand
 from tests.cases import cases
@@ -118,6 +121,18 @@ def test_plugin_registers_a_decorated_tool(tmp_path):
     assert call_tool(phase, {"day": 3}) == "full on day 3 for session at test"
 
 
+def test_a_plugins_tool_has_a_time_limit(registry, deps):
+    settings = msgspec.convert({"plugins": {"tool_timeout": 7}}, Settings)
+    registry.register("weather", "weather", SCHEMA, str)
+    made = assemble(
+        ["weather", "todo"],
+        msgspec.structs.replace(deps, settings=settings),
+        registry,
+        known(registry),
+    )
+    assert {tool.name: tool.timeout for tool in made.tools} == {"weather": 7, "todo": 0}
+
+
 async def test_async_handler_is_awaited_and_data_becomes_json(registry, deps):
     async def handler(args, **_kwargs):
         return {"place": args["place"]}
@@ -149,11 +164,13 @@ def test_keys_that_are_set_are_found(deps):
     assert found.keys({"exa": "EXA_API_KEY", "brave": "BRAVE_API_KEY"}) == {"exa": "k"}
 
 
-def test_later_tool_replaces_the_earlier_one_with_a_warning(registry, caplog):
+def test_a_tool_of_another_plugin_is_not_replaced(registry, caplog):
     registry.register("other", "mine", SCHEMA, str)
     registry.register("other", "yours", SCHEMA, str)
-    assert registry.get("other").toolset == "yours"
-    assert "tool other of yours replaces that of mine" in caplog.text
+    assert registry.get("other").toolset == "mine"
+    assert "tool other of yours is left out: mine has one already" in caplog.text
+    registry.register("other", "mine", SCHEMA, str, emoji="x")
+    assert registry.get("other").emoji == "x", "its own plugin may register it again"
 
 
 def test_a_built_in_tool_is_never_replaced(registry, caplog):
@@ -181,9 +198,67 @@ def test_plugin_tools_beyond_the_budget_become_rare(registry, deps):
     names = ["read_file", *(f"lab_{number}" for number in range(60))]
     made = assemble(names, deps, registry, known(registry))
     shown = [tool.name for tool in made.tools]
-    assert (shown[:2], shown[-1]) == (["read_file", "lab_0"], "tool_search")
-    assert sum(schema_chars(tool.spec) for tool in made.tools[:-1]) <= deps.settings.tools.max_chars
-    assert {*shown[:-1], *(tool.name for tool in made.rare)} == set(names)
+    assert shown == ["read_file", "tool_search"]
+    assert [tool.name for tool in made.rare] == names[1:]
+
+
+def brought(server: str, tools: int, purpose: str = "", chars: int = 400) -> list[Tool]:
+    async def run(context, arguments):
+        return "ok"
+
+    return [
+        Tool(
+            ToolSpec(f"mcp_{server}_do_{number}", "x" * chars, {"type": "object"}),
+            run,
+            toolset=f"mcp-{server}",
+            purpose=purpose,
+        )
+        for number in range(tools)
+    ]
+
+
+def with_servers(registry, deps, *servers, room=5_000, **fields):
+    """The toolsets of servers in the request, and the tools that only tool_search finds."""
+    found = registry.with_tools([tool for tools in servers for tool in tools])
+    settings = msgspec.convert({"tools": {"max_chars": room}}, Settings)
+    fields = {"settings": settings, **fields}
+    names = ["todo", *(tool.name for tools in servers for tool in tools)]
+    made = assemble(names, msgspec.structs.replace(deps, **fields), found, known(found))
+    return {tool.toolset for tool in made.tools} - {"todo", "tool_search"}, made
+
+
+def test_a_server_is_in_the_request_as_a_whole_or_not_at_all(registry, deps):
+    servers = brought("big", 10), brought("small", 3, "Tells the time.")
+    shown, made = with_servers(registry, deps, *servers, room=3_000, usage=None)
+    assert shown == {"mcp-small"}
+    assert [tool.name for tool in made.rare] == [f"mcp_big_do_{number}" for number in range(10)]
+    shown, made = with_servers(registry, deps, *servers, room=100, usage=None)
+    assert shown == set()
+    description = made.tools[-1].spec.description
+    assert "- mcp-big: do_0, do_1, do_2" in description
+    assert "- mcp-small: Tells the time." in description
+
+
+def test_servers_that_are_used_most_are_in_the_request(registry, deps, tmp_path):
+    usage = ToolUsage(tmp_path / "cache/use.json")
+    servers = [brought(name, 5) for name in ("alpha", "beta", "gamma")]
+    shown, made = with_servers(registry, deps, *servers, usage=usage, room=3_500)
+    assert shown == {"mcp-alpha"}
+    hidden = next(tool for tool in made.rare if tool.toolset == "mcp-gamma")
+    usage.record(hidden)
+    assert with_servers(registry, deps, *servers, usage=usage, room=3_500)[0] == {"mcp-gamma"}
+    asks = {"about": "please ask beta about it", "room": 3_500}
+    assert with_servers(registry, deps, *servers, usage=usage, **asks)[0] == {"mcp-beta"}
+
+
+def test_old_uses_count_less_than_recent_ones(tmp_path):
+    path = tmp_path / "use.json"
+    now = time.time()
+    path.write_text(json.dumps({"old": [4, now - 28 * 86_400], "new": [2, now]}))
+    scores = ToolUsage(path).scores()
+    assert (round(scores["old"], 2), round(scores["new"], 2)) == (1, 2)
+    path.write_text("broken")
+    assert ToolUsage(path).scores() == {}
 
 
 def test_rare_toolsets_stay_out_of_the_request_unless_listed(registry, hermes_home, tmp_path):

@@ -169,7 +169,7 @@ async def _list_checkpoints(_args: Namespace, cli: Cli) -> None:
 @CHECKPOINTS.action("diff", "show what changed since a checkpoint", NUMBER, FILE)
 async def _diff(args: Namespace, cli: Cli) -> None:
     text = await _open_checkpoints(cli).diff(args.number, _file(args))
-    cli.say(text.rstrip("\n") or f"nothing has changed since checkpoint {args.number}")
+    cli.show(text.rstrip("\n") or f"nothing has changed since checkpoint {args.number}")
 
 
 @CHECKPOINTS.action(

@@ -53,6 +53,7 @@ async def _answer(loaded: Loaded, args: Namespace, cli: Cli, query: str) -> int:
             progress=ProgressLine(cli.stderr),
             approve_hook=ask_hook_approval(cli) if interactive else None,
             goes_on=False,
+            about=query,
         ) as (app, agent, folder):
             message = await app.opened(agent, query)
             if "@" in message.text:

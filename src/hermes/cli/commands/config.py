@@ -18,7 +18,14 @@ from hermes.cli.commands.model import resolution_lines
 from hermes.cli.context import Cli, Command, arg, flag
 from hermes.config import edit, environment, policy
 from hermes.config.edit import assign, editor_command, variable_named
-from hermes.config.environment import Parts, is_secret_variable, mask, mask_settings
+from hermes.config.environment import (
+    SHORTEST_SECRET,
+    Parts,
+    is_secret_variable,
+    is_short_secret,
+    mask,
+    mask_settings,
+)
 from hermes.config.home import Home, ensure_hermes_home, tilde, unusable
 from hermes.config.loader import Loaded, Origin, describe, examine, is_known_variable, key_of, load
 from hermes.config.own_files import REJECTED, write_own
@@ -70,7 +77,7 @@ def _show(args: Namespace, cli: Cli) -> None:
         cli.json({"home": str(cli.home.root), "settings": shown, "variables": saved})
         return
     cli.say(f"# {tilde(cli.home.config_file)} (profile {cli.home.profile})")
-    cli.say(_yaml(shown) if shown else "# every setting has its default")
+    cli.show(_yaml(shown) if shown else "# every setting has its default")
     if saved:
         lines = (f"# {name}={value}" for name, value in saved.items())
         cli.say("\n".join((f"\n# {tilde(cli.home.env_file)}", *lines)))
@@ -127,6 +134,7 @@ def _set(args: Namespace, cli: Cli) -> None:
     if change.variable:
         edit.set_variable(cli.home, change.variable, change.value)
         cli.say(f"{change.variable} saved in {tilde(cli.home.env_file)}")
+        _warn_about_short_secret(cli, (change.variable,), change.value)
         key = key_of(change.variable)
         if not key and not is_known_variable(change.variable):
             cli.note(f"note: Hermes itself does not use {change.variable}")
@@ -139,7 +147,14 @@ def _set(args: Namespace, cli: Cli) -> None:
         return
     edit.set_value(cli.home, change.parts, change.value)
     cli.say(f"{args.key} set in {tilde(cli.home.config_file)}")
+    _warn_about_short_secret(cli, change.parts, change.value)
     confirm_change(cli, change.parts)
+
+
+def _warn_about_short_secret(cli: Cli, parts: Parts, value: object) -> None:
+    if isinstance(value, str) and is_short_secret(parts, value):
+        least = f"fewer than {SHORTEST_SECRET} characters"
+        cli.note(f"note: a secret with {least} is not removed from answers, logs and tool results")
 
 
 def confirm_change(cli: Cli, parts: Parts) -> None:

@@ -12,10 +12,19 @@ import msgspec
 
 from hermes import cron
 from hermes.app import App, opened_store, store_exists
-from hermes.cli.context import Cli, Command, ProgressLine, arg, flag, repeated, table
+from hermes.cli.context import (
+    Cli,
+    Command,
+    CommandEnded,
+    ProgressLine,
+    arg,
+    flag,
+    repeated,
+    table,
+)
 from hermes.cli.extensions import load_extensions
 from hermes.cli.output import limit
-from hermes.cli.scheduling import offline_outbox, target_check
+from hermes.cli.scheduling import configured_platforms, offline_outbox, target_check
 from hermes.cli.session import split_names
 from hermes.config.home import tilde
 from hermes.config.loader import Loaded
@@ -26,10 +35,10 @@ from hermes.util.text import human_duration, many, plain_line
 
 MARKS = {
     "ok": "✓", "silent": "✓", "failed": "✗", "lost": "✗", "missed": "·", "skipped": "·",
-    "claimed": "…", "running": "…",
+    "undelivered": "✗", "claimed": "…", "running": "…",
 }  # fmt: skip
 TITLES = ("ID", "NAME", "SCHEDULE", "STATE", "NEXT", "LAST", "DELIVERS TO")
-TROUBLE = ("failed", "lost")
+TROUBLE = ("failed", "lost", "undelivered")
 CUT_OFF = "cut off"  #: The state of a job whose run was left behind by a process that has ended.
 
 
@@ -178,7 +187,10 @@ async def _status(_args: Namespace, cli: Cli, context: CronCommandContext) -> No
     lines.append(f"{many(len(jobs), 'job')}{each and f': {each}'}")
     if following is not None:
         lines.append(f"next: {job_label(following)} {context.when(following['next_run_at'])}")
-    lines += [f"{_run_line(run, names, context)}: {plain_line(run.error)}" for run in failures]
+    lines += [
+        f"{_run_line(run, names, context)}: {plain_line(run.error or run.delivered)}"
+        for run in failures
+    ]
     facts = {"ticking": seen is not None, "ticker": seen, "jobs": states, "next": following}
     cli.emit({**facts, "failures": failures}, lines)
 
@@ -220,7 +232,7 @@ def _add_positionals(parser: ArgumentParser) -> None:
 
     With `nargs="?"`, argparse would reject a positional argument that follows an option.
     """
-    schedule = '30m, "every 2h", "0 9 * * *", a time; in quotes'
+    schedule = '30m, "every 2h", "weekdays at 8:30", "0 9 * * *", a time; in quotes'
     for name, text in (("schedule", schedule), ("prompt", "what to do, in quotes")):
         parser.add_argument(name, metavar=name.upper(), help=text).required = False
 
@@ -242,11 +254,44 @@ async def _create(args: Namespace, cli: Cli, context: CronCommandContext) -> Non
     for name, given in (("schedule", schedule), ("prompt", prompt)):
         if given is not None and fields.setdefault(name, given) != given:
             raise UsageError(f"the {name} was given twice")
+    if not fields and not args.json:
+        fields = _ask_fields(cli, context)
     job = await context.service.create(fields)
     following = context.when(job["next_run_at"])
     cli.emit(job, f"created {job_label(job)}: {job['schedule_display']}, {following}")
     if context.heartbeat is None and not args.json:
         cli.note(context.not_running_message)
+
+
+def _ask_fields(cli: Cli, context: CronCommandContext) -> dict[str, Any]:
+    """Ask for the fields of a new job; the schedule until it is valid. Raises `UsageError` without
+    a terminal."""
+    fields: dict[str, Any] = {}
+    if not cli.interactive:
+        example = 'hermes cron create "weekdays at 8:30" "What is new in my inbox?"'
+        raise UsageError(
+            "a job needs a schedule and a prompt", hint=f"{example}; on a terminal it asks for both"
+        )
+    while "schedule" not in fields:
+        text = cli.ask("When (such as 30m, every 2h, weekdays at 8:30)? ").strip()
+        if not text:
+            cli.say("nothing was created")
+            raise CommandEnded(1)
+        try:
+            parsed = cron.parse_schedule(text, context.now, context.zone)
+        except UsageError as error:
+            cli.note(f"{error}{error.hint and f'; {error.hint}'}")
+            continue
+        fields["schedule"] = text
+        first = cron.next_after(parsed, context.now, context.zone)
+        if first is not None:
+            cli.say(f"  first run: {cron.format_local(first, context.zone)}")
+    fields["prompt"] = cli.ask("What should the agent do? ").strip()
+    if name := cli.ask("Name (Enter: the start of the prompt)? ").strip():
+        fields["name"] = name
+    if targets := cli.ask("Deliver to (Enter: local; or telegram, telegram:CHAT, …)? ").strip():
+        fields["deliver"] = list(split_names([targets]))
+    return fields
 
 
 @COMMAND.action(
@@ -343,7 +388,10 @@ async def _run_jobs(
     progress = ProgressLine(cli.stderr)
     async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
         await extensions.settle()
-        ticker = cron.Ticker.for_app(app, app.clock, outbox=offline_outbox(app), on_run=on_run)
+        platforms = configured_platforms(loaded)
+        ticker = cron.Ticker.for_app(
+            app, app.clock, outbox=offline_outbox(app), on_run=on_run, platforms=platforms
+        )
         try:
             await work(ticker)
         finally:

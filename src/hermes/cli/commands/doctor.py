@@ -220,7 +220,7 @@ def run_logs(args: Namespace, cli: Cli) -> int:
     form = as_json if args.json else as_text
 
     def show(entry: LogFileEntry) -> None:
-        cli.say(escape_controls(form(entry) if entry.level else entry.message))
+        cli.show(escape_controls(form(entry) if entry.level else entry.message))
 
     end = path.stat().st_size
     for entry in ops.last_entries(path, args.lines, wanted, end):

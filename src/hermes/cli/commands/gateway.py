@@ -209,8 +209,11 @@ def _status(args: Namespace, cli: Cli) -> int:
     state = said if found and said and said.pid == found.pid else None
     service = services.installed_service(cli.home, system=args.system)
     now = time.time()
+    problems = _problems(cli, state, now) if found else []
     facts = {
         "running": found is not None,
+        "ready": found is not None and not problems,
+        "problems": problems,
         "home": str(cli.home.root),
         "pid": found.pid if found else None,
         "started_at": found.started_at if found else None,
@@ -222,12 +225,32 @@ def _status(args: Namespace, cli: Cli) -> int:
     lines = [f"service   {service.name}: {service.state()}"] if service else []
     if found is not None:
         lines += _status_lines(found, state, now, cli.paint)
+        for each in problems:
+            lines.append(cli.paint("error", f"not ready ({each.part}): {plain_line(each.reason)}"))
+            lines += [f"          {plain_line(each.hint)}"] if each.hint else []
     else:
         lines.append(f"gateway   not running in {cli.home.display()}")
     cli.emit(facts, lines)
     if found is None and not args.json:
         cli.note("to start it: hermes gateway start")
-    return 0 if found else 1
+    return 0 if facts["ready"] else 1
+
+
+def _problems(
+    cli: Cli, state: process.GatewayState | None, now: float
+) -> list[process.ReadinessProblem]:
+    """Return why the running gateway is not ready. On a full disk its state file may be old."""
+    try:
+        least = cli.load().settings.gateway.min_free_mb
+    except ConfigError:  # the status is shown with invalid settings too
+        least = GatewaySettings().min_free_mb
+    disk = process.disk_problem(cli.home.root, least)
+    problems = [each for each in (state.problems if state else ()) if each.part != "disk"]
+    if state and now - state.updated_at > STALE_SECONDS:
+        quiet = human_duration(now - state.updated_at)
+        hint = "hermes gateway restart --force"
+        problems.append(process.ReadinessProblem("process", f"silent for {quiet}", hint))
+    return [*problems, *([disk] if disk else [])]
 
 
 def _status_lines(

@@ -22,10 +22,11 @@ from hermes.cli.output import ago
 from hermes.config import edit
 from hermes.config.document import read_document
 from hermes.config.settings import McpServer
-from hermes.core.errors import HermesError, ToolError, UsageError
+from hermes.core.errors import ConfigError, HermesError, ToolError, UsageError
 from hermes.mcp.oauth import LoginStore, McpLogin, logout
 from hermes.security import Redactor
 from hermes.tui import one_line
+from hermes.util.extras import install_hint, is_installed
 from hermes.util.text import human_duration, many, plain_line
 
 T = TypeVar("T")
@@ -414,3 +415,54 @@ def _references(value: Any) -> set[str]:
     if isinstance(value, dict | list):
         return set().union(*map(_references, values))
     return set()
+
+
+# `hermes mcp serve`: conversations of this home for MCP clients.
+
+
+@COMMAND.action(
+    "serve",
+    "let other programs read conversations, send messages and answer approvals",
+    arg("--http", metavar="[HOST:]PORT", help="serve over HTTP instead of standard input"),
+    flag("--read-only", help="without the tools that send messages and answer approvals"),
+)
+def _serve(args: Namespace, cli: Cli) -> None:
+    if not is_installed("mcp"):
+        raise ConfigError(
+            "the packages for MCP clients are missing", hint=install_hint("mcp-server")
+        )
+    if not args.http and cli.stdin.isatty():
+        raise UsageError(
+            "an MCP client starts this command and talks to it through pipes",
+            hint="add `hermes mcp serve` to its settings, or use --http (docs/guide/mcp-server.md)",
+        )
+    loaded = cli.load()
+    start_logging(cli.home, loaded.settings.logging, redactor := Redactor(loaded.secrets()))
+    try:
+        asyncio.run(_serve_clients(args, cli, redactor))
+    finally:
+        stop_logging()
+
+
+async def _serve_clients(args: Namespace, cli: Cli, redactor: Redactor) -> None:
+    # The SDK is an extra, and only this command needs it.
+    from hermes.app import opened_store
+    from hermes.cli.extensions import load_extensions
+    from hermes.mcp_server import ConversationService, http_options, serve_http, serve_stdio
+    from hermes.util.concurrency import SystemClock
+
+    loaded = cli.load()
+    read_only = args.read_only or loaded.settings.mcp_server.read_only
+    options = http_options(args.http, cli.home, loaded, cli.note) if args.http else None
+    if options is not None:
+        redactor.learn(options.token)
+    extensions = load_extensions(loaded, cli)  # plugins may add platforms
+    try:
+        async with opened_store(cli.home, loaded.settings.store.url, cli.note) as store:
+            service = ConversationService(cli.home, loaded, store, SystemClock(), redactor)
+            if options is not None:
+                await serve_http(service, options, cli.note, read_only=read_only)
+            else:
+                await serve_stdio(service, read_only=read_only)
+    finally:
+        await extensions.close()

@@ -410,10 +410,10 @@ def _add(args: Namespace, cli: Cli) -> None:
     settings = _expand_settings(cli, name, given)
     waits = args.auth == OAUTH and not cli.interactive
     found = None
-    if not args.no_test and not waits:
-        if args.auth == OAUTH:
+    if not args.no_test:
+        if args.auth == OAUTH and not waits:
             run_logged(cli, sign_in(cli, name, settings.url, LoginOptions()))
-        found = _probe_before_adding(cli, name, settings)
+        found = _probe_before_adding(cli, name, settings, waits=waits)
     for key, value in given.variables.items():
         edit.set_variable(cli.home, key, value)
     edit.set_value(cli.home, ("mcp_servers", name), given.settings)
@@ -447,12 +447,22 @@ def _expand_settings(cli: Cli, name: str, given: ServerArguments) -> McpServer:
     return msgspec.convert(settings, McpServer)
 
 
-def _probe_before_adding(cli: Cli, name: str, settings: McpServer) -> ProbeResult | None:
-    """Connect to the server; return None if that fails and the user wants to add it anyway."""
+def _probe_before_adding(
+    cli: Cli, name: str, settings: McpServer, *, waits: bool
+) -> ProbeResult | None:
+    """Connect to the server; return None if that fails and the user wants to add it anyway.
+
+    If it `waits` for a login, it is added when it answers that it needs one.
+    """
     cli.note(f"connecting to {name} …")
+    if waits:
+        settings = msgspec.structs.replace(settings, auth="")
     try:
         return run_logged(cli, probe_server(cli, name, settings))
     except ToolError as error:
+        if waits and isinstance(error, ServerUnauthorized):
+            catalog_cache(cli).drop(name)  # the failure is the expected one
+            return None
         words = error_line(error)
         if isinstance(error, ServerUnauthorized) and not settings.auth and not settings.headers:
             words = f"{plain_line(str(error))} (it may want --auth oauth or --auth header)"

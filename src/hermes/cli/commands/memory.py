@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -224,6 +224,8 @@ def _facts(cli: Cli) -> dict[str, Any]:
 
 PROVIDER = "provider"
 PLACES = (*TARGETS, PROVIDER)
+MOST_FOUND = 10_000  #: Facts that a provider is asked for.
+SHOWN_FACTS = 100
 PLACE = arg("--target", choices=PLACES, default="", help="only there")
 
 
@@ -255,7 +257,7 @@ class MemoryItems(NamedTuple):
     unread: list[str]  #: Why some memories could not be read.
 
 
-def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryItems:
+def items(cli: Cli, query: str, target: str, user: str) -> MemoryItems:
     """Return notes with every word of the query, and what the provider finds.
 
     An unusable provider is an error only if `target` names it.
@@ -274,7 +276,7 @@ def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryIte
         )
     if target in ("", PROVIDER):
         try:
-            found.items.extend(_provider_items(cli, query, user, limit))
+            found.items.extend(_provider_items(cli, query, user))
         except HermesError as error:
             if target:
                 raise
@@ -282,14 +284,14 @@ def items(cli: Cli, query: str, target: str, user: str, limit: int) -> MemoryIte
     return found
 
 
-def _provider_items(cli: Cli, query: str, user: str, limit: int) -> list[MemoryItem]:
+def _provider_items(cli: Cli, query: str, user: str) -> list[MemoryItem]:
     with open_provider(cli, user) as provider:
         if provider is None:
             return []
         owner = f"{provider.name}, of user {user}" if user else provider.name
         return [
             MemoryItem(PROVIDER, owner, entry.pop("text"), entry.pop("id"), entry)
-            for entry in provider.entries(query, limit)
+            for entry in provider.entries(query, MOST_FOUND)
         ]
 
 
@@ -299,11 +301,15 @@ def _provider_items(cli: Cli, query: str, user: str, limit: int) -> list[MemoryI
     arg("query", nargs="*", metavar="QUERY", help="words to look for"),
     PLACE,
     arg("--user", default="", metavar="ID", help="whose facts of the provider (yours)"),
-    arg("--limit", type=positive, default=100, metavar="N", help="of the provider (100)"),
+    arg("--limit", type=positive, metavar="N", help="of the provider (100; all with --json)"),
     json=True,
 )
 def _show(args: Namespace, cli: Cli) -> int:
-    found = items(cli, " ".join(args.query), args.target, args.user, args.limit)
+    found = items(cli, " ".join(args.query), args.target, args.user)
+    limit = args.limit or (MOST_FOUND if args.json else SHOWN_FACTS)
+    facts_found = [item for item in found.items if item.place == PROVIDER]
+    for item in facts_found[limit:]:
+        found.items.remove(item)
     facts = [
         {
             "target": item.place,
@@ -323,6 +329,8 @@ def _show(args: Namespace, cli: Cli) -> int:
             lines.append(f"  - {item.mark}{text}{f' ({more})' if more else ''}")
     nothing = f"nothing is remembered{' about that' if args.query else ' yet'}"
     cli.emit(facts, lines[1:] if lines or found.unread else [nothing])
+    if (left_out := len(facts_found) - limit) > 0:
+        cli.note(f"{left_out:,} more of the provider: --limit {len(facts_found)} shows all")
     for problem in found.unread:
         cli.note(f"note: {problem}")
     return 1 if found.unread else 0
@@ -373,7 +381,6 @@ class Draft:
 # `hermes memory edit` and `hermes memory forget`.
 
 GLANCE = 100
-MOST_FOUND = 10_000
 
 
 @COMMAND.action(
@@ -415,7 +422,46 @@ def _edit(args: Namespace, cli: Cli) -> None:
     cli.say(f"{tilde(notes.place.file)} has {many(len(after), 'note')}, {notes.fullness()}")
     if merged:
         cli.note("note: the agent changed the file meanwhile; its changes are kept too")
+    _mirror(cli, notes, before, after)
     _warn(notes, after, cli)
+
+
+@COMMAND.action(
+    "add",
+    "add a note that later conversations are told",
+    arg("text", nargs="+", metavar="TEXT", help="what to remember"),
+    arg("--target", choices=TARGETS, default="memory", help="which notes (memory)"),
+    arg("--of", default="", metavar="NAME", help="whose notes: a part of the name"),
+)
+def _add(args: Namespace, cli: Cli) -> None:
+    notes = NoteFiles(cli).one(args.target, args.of)
+    book = Notebook(notes.target, f"{notes.target} ({notes.owner})", notes.file, notes.limit)
+    try:
+        change = book.add(" ".join(args.text))
+    except ToolError as error:
+        hint = "`hermes memory edit` shortens the notes" if "limit" in str(error) else error.hint
+        raise UsageError(str(error), hint=hint) from error
+    if not change.changed:
+        cli.say("nothing was changed: the note exists already")
+        return
+    _mirror(cli, notes, (), (change.content,))
+    cli.say(
+        f"{tilde(notes.place.file)} has {many(len(notes.file.read()), 'note')}, {notes.fullness()}"
+    )
+
+
+def _mirror(cli: Cli, notes: OwnedNotes, before: Sequence[str], after: Sequence[str]) -> None:
+    """Tell the provider which notes were removed and added, because it may keep copies."""
+    user = notes.owner.removeprefix("user ") if notes.owner.startswith("user ") else ""
+    changes = [("remove", entry) for entry in before if entry not in after]
+    changes += [("add", entry) for entry in after if entry not in before]
+    try:
+        with open_provider(cli, user) as provider:
+            if provider is not None:
+                for action, entry in changes:
+                    provider.note_changed(action, notes.target, entry)
+    except HermesError as error:  # the notes themselves are saved
+        cli.note(f"warning: the memory provider still has its old copies: {error}")
 
 
 def _warn(notes: OwnedNotes, after: tuple[str, ...], cli: Cli) -> None:
@@ -488,7 +534,7 @@ def _delete(cli: Cli, item: MemoryItem, provider: ProviderClient | None) -> None
             title = f"{notes.target} ({notes.owner})"
             Notebook(notes.target, title, notes.file, notes.limit).remove(item.text)
             if provider is not None:
-                provider.note_removed(item.place, item.text)
+                provider.note_changed("remove", item.place, item.text)
 
 
 def _find_matching(cli: Cli, wanted: str, target: str, user: str) -> list[MemoryItem]:
@@ -499,11 +545,11 @@ def _find_matching(cli: Cli, wanted: str, target: str, user: str) -> list[Memory
     """
     if not wanted.strip():
         raise UsageError("what should be looked for?", hint="give a part of the text, or an id")
-    looked = items(cli, "", target, user, MOST_FOUND)
+    looked = items(cli, "", target, user)
     for problem in looked.unread:
         cli.note(f"note: {problem}")
     return _items_containing(looked, wanted, user) or _items_containing(
-        items(cli, wanted, target, user, MOST_FOUND), wanted, user
+        items(cli, wanted, target, user), wanted, user
     )
 
 

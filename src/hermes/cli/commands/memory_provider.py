@@ -60,8 +60,9 @@ class ProviderClient:
     def forget(self, entry_id: str) -> bool:
         return bool(self._shows and self._ask("forget", entry_id))
 
-    def note_removed(self, target: str, content: str) -> None:
-        self._ask("on_memory_write", "remove", target, content)
+    def note_changed(self, action: str, target: str, content: str) -> None:
+        """Pass on that a note was added or removed."""
+        self._ask("on_memory_write", action, target, content)
 
     def _ask(self, method: str, *args: Any) -> Any:
         try:
@@ -255,6 +256,7 @@ def _ask_user(field: ConfigField, fallback: str, cli: Cli) -> str:
 
 # `hermes memory test`: try each function of the provider.
 
+QUESTION = "What is the test word of hermes memory?"
 USER = "hermes-memory-test"  #: A separate user, so that the test does not touch real memories.
 
 
@@ -289,7 +291,7 @@ def _try(cli: Cli, isolated: IsolatedProvider) -> None:
         return ", ".join(schema["name"] for schema in schemas) or "none"
 
     def recall() -> str:
-        text: str = isolated.call("prefetch", SECONDS, "What is the test word of hermes memory?")
+        text: str = isolated.call("prefetch", SECONDS, QUESTION)
         if word in text:
             return "the word came back"
         return "the word did not come back at once; many services need a while"
@@ -309,9 +311,30 @@ def _try(cli: Cli, isolated: IsolatedProvider) -> None:
         _step(cli, "tools", tools)
         _step(cli, "save a turn", lambda: isolated.call("sync_turn", SECONDS, said, "Noted."))
         _step(cli, "recall", recall)
-        _step(cli, "clean up", lambda: _clean(isolated, word))
+        try:
+            _step(cli, "users apart", lambda: _check_separation(cli, isolated.name, word))
+        finally:
+            _step(cli, "clean up", lambda: _clean(isolated, word))
     finally:
         isolated.shut_down()
+
+
+def _check_separation(cli: Cli, name: str, word: str) -> str:
+    """Check that the owner is not told what the user of the test said. Raises `HermesError`."""
+    owner = isolated_provider(cli, name)
+    try:
+        owner.call_at_start(
+            "initialize", SESSION, hermes_home=str(cli.home.root), platform="cli", user_id=""
+        )
+        text: str = owner.call("prefetch", SECONDS, QUESTION)
+    finally:
+        owner.shut_down()
+    if word in text:
+        raise HermesError(
+            f"it does not keep users apart: you are told the test word {word} too",
+            hint="use it for one person only, and delete the test word where it keeps its data",
+        )
+    return ""
 
 
 def _step(cli: Cli, what: str, work: Callable[[], Any]) -> Any:

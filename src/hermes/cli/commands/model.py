@@ -83,14 +83,14 @@ class ModelWizard:
             for one in models
         ]
         if has_picker(self._cli):
-            from hermes.tui import PickerItem, pick  # loads the terminal interface
+            from hermes.tui import PickerItem  # loads the terminal interface
 
             items = [
                 PickerItem(one.name, state, one.name)
                 for one, state in zip(models, states, strict=True)
             ]
             items.append(PickerItem("another", "the path of a .gguf file", ""))
-            chosen = await pick("Which model?", items, stdout=self._cli.stdout)
+            chosen = await self._cli.pick("Which model?", items)
             if chosen is None or chosen:
                 return chosen or ""
         for number, (one, state) in enumerate(zip(models, states, strict=True), start=1):
@@ -111,11 +111,11 @@ class ModelWizard:
         names = [one.facts.id for one in found.models]
         if not names or not has_picker(self._cli):
             return self._ask_model(names)
-        from hermes.tui import PickerItem, pick  # loads the terminal interface
+        from hermes.tui import PickerItem  # loads the terminal interface
 
         items = [PickerItem(name, "", name) for name in names]
         items.append(PickerItem("another", "a name that is not in this list", ""))
-        chosen = await pick("Which model?", items, stdout=self._cli.stdout)
+        chosen = await self._cli.pick("Which model?", items)
         if chosen == "":
             return self._cli.ask("model: ").strip()
         return chosen or ""

@@ -1,21 +1,27 @@
-"""`hermes plugins`: list, install, remove, enable and disable plugins."""
+"""`hermes plugins`: list, install, remove, enable, disable, write and test plugins."""
 
-from argparse import Namespace
+import asyncio
+import shlex
+from argparse import SUPPRESS, Namespace
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 
-from hermes.cli.context import YES, Cli, Command, OneOf, arg, flag
+from hermes.cli.context import YES, Cli, Command, OneOf, arg, flag, table
 from hermes.cli.extensions import inspect_extensions
-from hermes.config.environment import child_environment
+from hermes.config.environment import child_environment, variables
 from hermes.config.home import Home, tilde
+from hermes.config.installation import start_command
 from hermes.config.loader import Loaded, load
 from hermes.context import bundled_engines
 from hermes.core.errors import HermesError, UsageError
 from hermes.memory import list_providers
 from hermes.plugins import (
     Plugin,
+    PluginFailed,
     PluginFetcher,
     PluginInstaller,
     PluginKind,
@@ -23,15 +29,21 @@ from hermes.plugins import (
     PluginOrigin,
     PluginSelection,
     PluginState,
+    StartHistory,
     bundled_infos,
     choose_provider,
+    create_plugin,
     default_places,
     find_plugins,
     forget_plugin,
+    is_plugin,
     parse_source,
+    read_manifest,
     set_enabled,
 )
 from hermes.plugins.discovery import BUILT_IN
+from hermes.util.processes import run_program
+from hermes.util.text import plain_line
 
 # The plugins of a profile with their state, including bundled providers.
 
@@ -288,6 +300,81 @@ def _remove(args: Namespace, cli: Cli) -> None:
     cli.say(f"removed {args.name}")
 
 
+@COMMAND.action(
+    "new",
+    "write a plugin that works, to start from",
+    arg("name", metavar="NAME", help="what it is called"),
+    arg("--folder", type=Path, metavar="DIR", help="where (plugins of the home)"),
+)
+def _new(args: Namespace, cli: Cli) -> None:
+    folder = (args.folder or cli.home.plugins) / args.name
+    create_plugin(folder, args.name)
+    shown = args.name if args.folder is None else shlex.quote(str(folder))
+    step = f"enable {shown}" if args.folder is None else f"install {shown} --enable"
+    cli.say(f"created {tilde(folder)}")
+    cli.say(f"to test it: hermes plugins test {shown}; to use it: hermes plugins {step}")
+
+
+TEST_SECONDS = 600.0  #: Time limit for loading a plugin and running its tests.
+
+
+@COMMAND.action(
+    "test",
+    "load a plugin in a process of its own, and run its tests",
+    arg("plugin", nargs="?", default=".", metavar="PLUGIN", help="a name or a folder (this one)"),
+    flag("--report", help=SUPPRESS),  # for the process that loads the plugin
+    json=True,
+)
+def _test(args: Namespace, cli: Cli) -> int:
+    # Loads the services of a session, which no other command here needs.
+    from hermes.sdk.testing.plugin import PluginReport, examine_plugin
+
+    folder = _plugin_folder(cli, args.plugin)
+    if args.report:
+        with redirect_stdout(cli.stderr):  # what the plugin prints is not part of the report
+            report = examine_plugin(folder, variables())
+        cli.say(msgspec.json.encode(report).decode())
+        return 0
+    needed = [each.name for each in read_manifest(folder).requires_env]
+    with TemporaryDirectory(prefix="hermes-plugin-") as home:
+        environment = child_environment(needed, cli.load().saved) | {"HERMES_HOME": home}
+        command = (*start_command(), "plugins", "test", "--report", str(folder))
+        try:
+            done = asyncio.run(run_program(*command, seconds=TEST_SECONDS, env=environment))
+        except TimeoutError:
+            raise PluginFailed(f"it did not end within {TEST_SECONDS:g} seconds") from None
+    try:
+        report = msgspec.json.decode(done.output, type=PluginReport)
+    except msgspec.DecodeError:  # the plugin ended the process
+        last = plain_line(" ".join(done.errors.split())[-500:])
+        report = PluginReport([], [f"it ended the process (exit code {done.code}): {last}"], [])
+    rows = [(kind, name, about) for kind, name, about in report.registered]
+    cli.emit(report, table(rows) if rows else [])
+    ran = f"its tests passed ({report.tests})" if report.tests else "it has no tests"
+    calls = f"; called {', '.join(report.called)}" if report.called else ""
+    if report.tests and report.problems:
+        cli.note(done.errors.rstrip())
+    for problem in report.problems:
+        cli.note(f"✗ {problem}")
+    if not report.problems and not args.json:
+        cli.say(f"✓ {folder.name} works: {ran}{calls}")
+    return 1 if report.problems else 0
+
+
+def _plugin_folder(cli: Cli, said: str) -> Path:
+    """Return the folder of a plugin, by its path or its name. Raises `UsageError`."""
+    folder = Path(said).expanduser().resolve()
+    if is_plugin(folder):
+        return folder
+    found = [each for each in installed_plugins(cli.home) if each.is_among((said,))]
+    if not found or found[-1].folder is None:
+        raise UsageError(
+            f"{said} is neither a folder with a plugin nor the name of one",
+            hint="`hermes plugins list` shows the names; `hermes plugins new NAME` writes one",
+        )
+    return found[-1].folder
+
+
 @COMMAND.action("enable", "load a plugin from now on", NAME, epilog=WARNING)
 def _enable(args: Namespace, cli: Cli) -> None:
     _set(cli, find_row(cli, args.name), on=True)
@@ -311,6 +398,9 @@ def _set(cli: Cli, row: PluginRow, *, on: bool) -> None:
         raise UsageError(f"{row.name} cannot be loaded: {row.problem}")
     if on:
         _ask_variables(cli, row)
+        history = StartHistory.read(cli.home.cache)
+        history.hangs.pop(row.name, None)  # the user wants another attempt
+        history.write(cli.home.cache)
     set_enabled(cli.home, row.name, on=on)
     state = "enabled; it is loaded when Hermes starts" if on else "disabled"
     cli.say(f"{row.name} is {state}")

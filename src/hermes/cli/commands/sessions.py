@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,17 @@ import msgspec
 
 from hermes import ops
 from hermes.app import opened_store, store_exists
-from hermes.cli.context import YES, Cli, Command, CommandEnded, arg, flag, repeated, table
+from hermes.cli.context import (
+    YES,
+    Cli,
+    Command,
+    CommandEnded,
+    ProgressLine,
+    arg,
+    flag,
+    repeated,
+    table,
+)
 from hermes.cli.main import run_hermes
 from hermes.cli.output import DAY, SESSION, age, ago, has_picker, limit, progress_on, since, until
 from hermes.core.errors import SessionNotFound, UsageError
@@ -24,6 +35,8 @@ from hermes.core.model import Usage
 from hermes.core.ports import SessionInfo
 from hermes.ops.transcript_import import EVERYTHING
 from hermes.store import (
+    HIDDEN_SOURCES,
+    MATCH_NOTES,
     LoggedMessage,
     SearchHit,
     SearchRequest,
@@ -96,14 +109,21 @@ def session_label(info: SessionInfo) -> str:
 
 
 COMMAND = Command("sessions", needs=existing_store)
-SOURCE = arg("--source", default="", help="only sessions of cli, telegram, …")
+
+
+def source_name(word: str) -> str:
+    """Return the source that is meant: `oneshot`, a single answer, is stored as `cli`."""
+    return "cli" if word == "oneshot" else word
+
+
+SOURCE = arg(
+    "--source", type=source_name, default="", help="only sessions of cli (or oneshot), telegram, …"
+)
 SINCE = arg("--since", type=since, metavar="WHEN", help="from 2026-01-31, or 7d ago")
 
 
 # `hermes sessions list`, `show` and `tree`.
 
-HIDDEN_SOURCES = ("tool", "batch", "subagent")
-"""Sources hidden by default: sessions created by programs."""
 SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
 
 
@@ -113,7 +133,7 @@ SHOWN_RESULT = 2000  #: The most characters shown of a tool result.
     SOURCE,
     limit(20),
     flag("--archived", help="only archived sessions"),
-    flag("--all", help="also archived and empty ones, and those made by programs"),
+    flag("--all", help="also archived, empty and compacted ones, and those made by programs"),
     json=True,
     needs=store_or_empty(),
 )
@@ -124,11 +144,14 @@ async def _list(args: Namespace, cli: Cli, store: SessionStore) -> None:
         exclude_sources=hidden,
         has_messages=not args.all,
         archived=None if args.all else args.archived,
+        newest_only=not args.all,
         limit=args.limit,
     )
     empty = "no such sessions" if args.source or args.archived else "no sessions yet"
     width = shutil.get_terminal_size().columns if cli.stdout.isatty() else 200
     infos = await store.sessions(which)
+    if (more := await store.count_sessions(which) - len(infos)) > 0:
+        cli.note(f"{more:,} more: --limit {len(infos) + more} lists all")
     if args.json:  # without the system prompt, which is long and nearly the same in each
         for facts in (listed := msgspec.to_builtins(infos)):
             del facts["system_prompt"]
@@ -237,7 +260,7 @@ async def _choose(cli: Cli, source: str) -> str:
 
 
 async def _pick_session(cli: Cli, store: SessionStore, source: str) -> str:
-    from hermes.tui import PickerItem, pick  # loads the terminal interface
+    from hermes.tui import PickerItem  # loads the terminal interface
 
     def item(info: SessionInfo) -> PickerItem[str]:
         name = plain_line(info.title) or plain_line(info.preview) or plain_line(info.id)
@@ -254,10 +277,10 @@ async def _pick_session(cli: Cli, store: SessionStore, source: str) -> str:
 
     hidden = () if source else HIDDEN_SOURCES
     sources = (source,) if source else ()
-    which = SessionFilter(sources, hidden, has_messages=True, limit=MOST_BROWSED)
+    which = SessionFilter(sources, hidden, has_messages=True, newest_only=True, limit=MOST_BROWSED)
     items = [item(info) for info in await store.sessions(which)]
     title = "Continue which session?"
-    return await pick(title, items, preview=preview, search=search, stdout=cli.stdout) or ""
+    return await cli.pick(title, items, preview=preview, search=search) or ""
 
 
 async def _ask_session(cli: Cli, store: SessionStore, source: str) -> str:
@@ -265,7 +288,8 @@ async def _ask_session(cli: Cli, store: SessionStore, source: str) -> str:
     while True:
         page = await _page(store, source, words, offset)
         if not page:
-            cli.say(f"nothing found for {words!r}" if words and not offset else "no more sessions")
+            nothing = f"nothing found for {words!r}: {SEARCH_ADVICE}"
+            cli.say(nothing if words and not offset else "no more sessions")
         width = shutil.get_terminal_size().columns - 5
         for number, info in enumerate(page, start=offset + 1):
             cli.say(f"{number:>3}  {session_line(info, width)}")
@@ -288,10 +312,12 @@ async def _page(
     sources = (source,) if source else ()
     hidden = () if source else HIDDEN_SOURCES
     if not words:
-        which = SessionFilter(sources, hidden, has_messages=True, limit=PAGE, offset=offset)
+        which = SessionFilter(
+            sources, hidden, has_messages=True, newest_only=True, limit=PAGE, offset=offset
+        )
         return await store.sessions(which)
     titled = SessionFilter(sources, hidden, title=words, limit=PAGE * 10)
-    request = SearchRequest(words, sources, hidden, limit=PAGE * 10)
+    request = SearchRequest(words, sources, hidden, limit=PAGE * 10, tolerant=True)
     ids = dict.fromkeys(info.id for info in await store.sessions(titled))
     ids |= dict.fromkeys(hit.session_id for hit in await store.search(request))
     return tuple([await store.info(one) for one in list(ids)[offset : offset + PAGE]])
@@ -302,6 +328,7 @@ async def _page(
 ROLES = ("user", "assistant", "tool", "system")
 MATCH_MARKS = re.compile(">>>|<<<")  #: Around a match in a snippet.
 QUERY_HELP = 'words, "a phrase", OR, NOT, begin*'
+SEARCH_ADVICE = "try other or fewer words, the beginning of a word as begin*, or this OR that"
 
 
 @COMMAND.action(
@@ -332,12 +359,29 @@ async def _search(args: Namespace, cli: Cli, store: SessionStore) -> None:
         since=args.since,
         until=args.until,
         limit=args.limit,
+        tolerant=True,
     )
-    hits = list(await store.search(request))
-    if not (args.role or session or args.since or args.until):
-        hits[:0] = await _title_hits(store, request)
+    only_messages = args.role or session or args.since or args.until
+    titled = [] if only_messages else await _title_hits(store, request)
+    suggest = partial(_suggest, cli) if cli.interactive and not titled else None
+    found = await store.search(request, suggest)
+    # Beside a title with all words, messages with only some of them would be noise.
+    hits = [*titled, *(hit for hit in found if not titled or hit.match != "some")]
     width = shutil.get_terminal_size().columns if cli.stdout.isatty() else 200
-    cli.emit(hits, _hit_lines(hits, width, cli.paint), empty="nothing found")
+    if hits and (note := MATCH_NOTES[hits[0].match]):
+        cli.note(note)
+    cli.emit(hits, _hit_lines(hits, width, cli.paint), empty=f"nothing found: {SEARCH_ADVICE}")
+
+
+async def _suggest(cli: Cli, query: str) -> tuple[str, ...]:
+    """Return other words for a query from the auxiliary model, if there is one."""
+    from hermes.app import App  # loads the providers
+
+    async with App(cli.home, cli.load(), ProgressLine(cli.stderr), cli.note) as app:
+        words = await app.suggest_words(query)
+    if words:
+        cli.note(f"little was found; also searched for: {', '.join(words)}")
+    return words
 
 
 async def _title_hits(store: SessionStore, request: SearchRequest) -> list[SearchHit]:

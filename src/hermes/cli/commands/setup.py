@@ -2,7 +2,6 @@
 
 import asyncio
 import shutil
-import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -29,12 +28,13 @@ from hermes.cli.session import split_names
 from hermes.config import edit
 from hermes.config.edit import assign
 from hermes.config.environment import search_path
-from hermes.config.home import tilde
+from hermes.config.home import ensure_hermes_home, tilde, unusable
 from hermes.config.installation import install_extra
 from hermes.config.settings import ApprovalSettings
 from hermes.config.settings.base import terminal_names
 from hermes.core.errors import HermesError, Interrupted, UsageError
 from hermes.ops import CredentialService, SetupRecord, reset_settings
+from hermes.prompt import DEFAULT_AGENT_IDENTITY, SOUL
 from hermes.providers import CUSTOM, LOCAL, endpoints
 from hermes.providers.local import resolve_weights
 from hermes.tools import switch_toolsets
@@ -91,11 +91,11 @@ def ask_setting(question: SettingQuestion, cli: Cli) -> str:
 
 def _pick_name(title: str, names: Mapping[str, str], now: str, cli: Cli) -> str:
     """Let the user choose with the arrow keys; return "" after Escape, which keeps everything."""
-    from hermes.tui import PickerItem, pick  # loads the terminal interface
+    from hermes.tui import PickerItem  # loads the terminal interface
 
     items = [PickerItem(name or "(default)", meaning, name) for name, meaning in names.items()]
     title = f"{title} (Esc keeps{f' {now}' if now else ''})"
-    chosen = asyncio.run(pick(title, items, selected=now, stdout=cli.stdout))
+    chosen = asyncio.run(cli.pick(title, items, selected=now))
     return chosen or ""
 
 
@@ -113,8 +113,7 @@ def ask_model(cli: Cli) -> None:
     if now.provider == LOCAL:
         why = "A small embedded model: no API key, and nothing leaves this machine. For a strong "
         why += "model, choose a provider and add its key."
-        columns = min(shutil.get_terminal_size().columns, 86)
-        cli.say(textwrap.indent(textwrap.fill(why, columns - 2), "  "))
+        cli.say(f"  {why}")
     offers, picks = _provider_offers(cli), has_picker(cli)
     for number, (name, why) in enumerate(() if picks else offers, start=1):
         cli.say(f"  {number:>2}  {name:<14} {why}")
@@ -336,14 +335,14 @@ PLATFORM = "cli"
 
 def _pick_toolset(sets: Mapping[str, list[ToolRow]], last: str, cli: Cli) -> str:
     """Return the toolset to switch on or off; "" when the user is done."""
-    from hermes.tui import PickerItem, pick  # loads the terminal interface
+    from hermes.tui import PickerItem  # loads the terminal interface
 
     items = [
         PickerItem(f"{'✓' if any(row.on for row in rows) else '·'} {name}", rows[0].purpose, name)
         for name, rows in sets.items()
     ]
     title = "Which tools? Enter switches one on or off, Esc when done"
-    chosen = asyncio.run(pick(title, items, selected=last, stdout=cli.stdout))
+    chosen = asyncio.run(cli.pick(title, items, selected=last))
     return chosen or ""
 
 
@@ -480,11 +479,27 @@ def run(args: Namespace, cli: Cli) -> int:
     if args.reset and not _reset(args, cli):
         return 1
     applied = [section.apply(args, cli) for section in SECTIONS.values()]
-    if not any(applied) and not args.non_interactive:
+    asks = not any(applied) and not args.non_interactive
+    if any(applied) or (asks and cli.interactive):
+        _write_soul(cli)
+    if asks:
         _guide(args, cli)
     else:
         cli.say("\n".join(summary(cli)))
     return 0
+
+
+def _write_soul(cli: Cli) -> None:
+    """Write SOUL.md with the built-in identity, for the user to change. An existing one stays."""
+    path = ensure_hermes_home(cli.home) / SOUL
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(f"{DEFAULT_AGENT_IDENTITY}\n")
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise unusable(path, error) from error
+    cli.say(f"{tilde(path)} says who the agent is; change it as you like")
 
 
 def _reset(args: Namespace, cli: Cli) -> bool:

@@ -55,7 +55,7 @@ def line_width(cli: Cli) -> int:
 def say_diff(cli: Cli, text: str) -> None:
     roles = {"+": "accent", "-": "error", "@": "dim"}
     for line in plain(text).split("\n"):
-        cli.say(cli.paint(roles.get(line[:1], "text"), line))
+        cli.show(cli.paint(roles.get(line[:1], "text"), line))
 
 
 def say_problems(cli: Cli, problems: Iterable[str]) -> None:
@@ -96,7 +96,8 @@ class SkillRow(msgspec.Struct, frozen=True, kw_only=True):
     trust: str = ""
     changed_copy_of: str = ""  #: The source of the original of a changed copy.
     hides: str = ""  #: The source of another skill of this name that this one hides.
-    hidden: str = ""  #: Why the agent does not see it.
+    hidden: str = ""  #: Why it is not used here.
+    called_by: str = ""  #: `user` or `agent` if the other cannot call it.
     broken: str = ""  #: Why it cannot be loaded.
 
 
@@ -163,6 +164,7 @@ def _row(skill: skill_api.Skill, lock: LockFile, below: dict[str, str], hidden: 
         changed_copy_of=str(overlay.source) if overlay else "",
         hides=below.get(skill.name, ""),
         hidden=hidden,
+        called_by="user" if skill.is_user_only else "agent" if skill.is_model_only else "",
     )
 
 
@@ -174,6 +176,8 @@ def _line(row: SkillRow, room: int) -> str:
         marks.append(f"your copy of the {row.changed_copy_of} one")
     elif row.hides:
         marks.append(f"hides the {row.hides} one")
+    if row.called_by:
+        marks.append(f"called by the {row.called_by} only")
     if row.hidden:
         marks.append(f"hidden: {row.hidden}")
     if row.broken:
@@ -202,7 +206,7 @@ def _view(args: Namespace, cli: Cli) -> None:
     cli.note(f"{skill.source}: {plain_line(tilde(path))}")
     for warning in () if args.file else skill.warnings:
         cli.note(f"warning: {plain_line(warning)}")
-    cli.say(plain(text).rstrip("\n"))
+    cli.show(plain(text).rstrip("\n"))
 
 
 # `hermes skills config`.

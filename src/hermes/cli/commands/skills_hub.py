@@ -24,15 +24,18 @@ from hermes.cli.commands.skills import (
 from hermes.cli.context import YES, Arg, Cli, Command, arg, flag
 from hermes.config.environment import search_path
 from hermes.config.home import tilde
-from hermes.core.errors import UsageError
+from hermes.core.errors import HermesError, UsageError
 from hermes.skills import (
     SKILL_FILE,
     Skill,
+    SkillEntry,
     SkillHistory,
     SkillIndex,
+    SkillRoot,
     Source,
     hidden_reason,
     optional_folder,
+    search_skills,
 )
 from hermes.skills import hub as skill_hub
 from hermes.skills.scanner import ScanFinding, SourceTrust
@@ -40,7 +43,7 @@ from hermes.skills.writing import read_overlay
 from hermes.tui import one_line
 from hermes.util.text import human_size, many, plain, plain_line
 
-MOST_FINDINGS = 20
+MOST_FINDINGS, MOST_FOUND = 20, 12
 VERDICTS = {"safe": "nothing suspicious", "caution": "caution", "dangerous": "dangerous"}
 
 
@@ -236,9 +239,11 @@ async def _restore_installed(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> N
     cli.say(f"{args.name} is as it was installed")
 
 
-@hub_action("browse", "list the skills of a source", WHERE_TO_LOOK, json=True)
+@hub_action(
+    "browse", "list the skills on this machine and those to install", WHERE_TO_LOOK, json=True
+)
 async def _browse(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
-    _show(cli, await hub.browse(args.source))
+    _show(cli, await hub.browse(args.source), () if args.source else skill_index(cli).entries())
 
 
 @hub_action(
@@ -249,28 +254,34 @@ async def _browse(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
     json=True,
 )
 async def _search(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> None:
-    words = " ".join(args.words).lower().split()
-    here = [
-        skill_hub.SkillOffer(str(entry.source), entry.name, entry.name, entry.description)
-        for entry in (() if args.source else skill_index(cli).entries())
-        if all(word in f"{entry.name} {entry.description} {entry.tags}".lower() for word in words)
-    ]
+    words, roots = " ".join(args.words), () if args.source else all_roots(cli)
+    # Optional skills are ranked together with those on this machine.
+    optional = [SkillRoot(each, Source.BUNDLED) for each in filter(None, [optional_folder()])]
+    index = SkillIndex([*roots, *optional])
+    ranked = search_skills(index.entries(), words, MOST_FOUND, index.instructions)
+    here = [entry for entry in ranked if entry.root < len(roots)]
     try:
-        found = await hub.search(" ".join(args.words), args.source)
+        found = await hub.search(words, args.source)
     except skill_hub.HubError as error:  # no source answers
         if not here:
             raise
         found = skill_hub.SkillSearchResult((), (str(error),))
-    _show(cli, found, here)
+    names = {entry.name for entry in ranked}
+    fitting = [each for each in found.offers if each.source != "official" or each.name in names]
+    _show(cli, msgspec.structs.replace(found, offers=tuple(fitting)), here)
 
 
-def _show(
-    cli: Cli, found: skill_hub.SkillSearchResult, here: Sequence[skill_hub.SkillOffer] = ()
-) -> None:
+def _show(cli: Cli, found: skill_hub.SkillSearchResult, entries: Sequence[SkillEntry] = ()) -> None:
     """Show the offers after the skills on this machine, and problems of sources before both."""
     if not cli.as_json:
         say_problems(cli, found.problems)
-    lines = offer_lines(cli, found.offers)
+    here = [
+        skill_hub.SkillOffer(str(entry.source), entry.name, entry.name, entry.description)
+        for entry in entries
+    ]
+    installed = {("official", offer.name) for offer in here}
+    offers = [each for each in found.offers if (each.source, each.name) not in installed]
+    lines = offer_lines(cli, offers)
     if here:
         lines = [
             "on this machine:",
@@ -278,7 +289,8 @@ def _show(
             *(["", "to install:"] if lines else ()),
             *lines,
         ]
-    cli.emit({**msgspec.to_builtins(found), "installed": here}, lines or ["nothing found"])
+    facts = {**msgspec.to_builtins(found), "offers": offers, "installed": here}
+    cli.emit(facts, lines or ["nothing found"])
 
 
 @hub_action(
@@ -340,11 +352,30 @@ THIRD_PARTY = (
     arg("identifier", metavar="IDENTIFIER"),
     source_option("where it is"),
     arg("--category", default="", help="file it under this one"),
+    flag("--all", help="all skills of a folder or repository"),
     flag("--force", help="in spite of findings, or of changes made here"),
     YES,
 )
 async def _install(args: Namespace, cli: Cli, hub: skill_hub.Hub) -> int:
-    candidate = await hub.prepare(args.identifier, args.source, args.category)
+    if not args.all:
+        return await _install_one(args, cli, hub, args.identifier)
+    offers = await hub.list_place(args.identifier, args.source)
+    for line in (f"{many(len(offers), 'skill')}:", *offer_lines(cli, offers)):
+        cli.say(line)
+    code = 0
+    for offer in offers:
+        cli.say("")
+        try:
+            code = await _install_one(args, cli, hub, offer.identifier) or code
+        except HermesError as error:  # the others are installed all the same
+            hint = f" ({plain_line(error.hint)})" if error.hint else ""
+            cli.note(f"{plain_line(offer.name)}: {plain_line(str(error))}{hint}")
+            code = error.exit_code
+    return code
+
+
+async def _install_one(args: Namespace, cli: Cli, hub: skill_hub.Hub, identifier: str) -> int:
+    candidate = await hub.prepare(identifier, args.source, args.category)
     try:
         hub.check_name(candidate, force=args.force)
         held = candidate.installed

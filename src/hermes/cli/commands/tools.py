@@ -212,7 +212,7 @@ def _test(args: Namespace, cli: Cli) -> None:
     for command in [args.command] if args.command != STDIN else _read_commands(cli):
         found = judge_command(command, examine(command, guard, str(folder)), mode, rules)
         if args.json:
-            cli.say(msgspec.json.encode(found).decode())
+            cli.show(msgspec.json.encode(found).decode())
         elif args.command != STDIN:
             cli.say(_explain_verdict(found))
         else:

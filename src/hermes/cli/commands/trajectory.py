@@ -118,6 +118,7 @@ def _paragraphs(message: dict[str, Any], paint: Paint) -> Iterator[str]:
     arg("-o", "--out", metavar="OUT", help="the file to write (standard output)"),
     arg("--to", choices=FORMS, default="sharegpt", help="sharegpt (default)"),
     flag("--session", help="SOURCE is a session, not a file"),
+    flag("--last", help="of each conversation only the last line, which has all its turns"),
     flag("--force", help="replace OUT when it exists"),
 )
 async def _convert(args: Namespace, cli: Cli) -> int:
@@ -127,7 +128,8 @@ async def _convert(args: Namespace, cli: Cli) -> int:
     if args.session or not source.is_file():
         lines = iter([ops.TrajectoryLine(1, 0, await _session_entry(args, cli))])
     else:
-        lines = ops.read_lines(source)
+        left_out = ops.superseded_lines(ops.read_lines(source)) if args.last else set[int]()
+        lines = (line for line in ops.read_lines(source) if line.number not in left_out)
     bad: list[int] = []
     entries = _convert_lines(lines, args.to, bad, lambda text: cli.note(f"hermes: {source}:{text}"))
     if args.out is None:

@@ -80,6 +80,11 @@ _PLACEHOLDER = re.compile(
 _MASKED = re.compile(r"\*{3,}|…|\.\.\.")
 
 
+SHORT_SECRET = (
+    f"has fewer than {environment.SHORTEST_SECRET} characters, so it is not removed from output"
+)
+
+
 def config(context: DoctorContext) -> Findings:
     home = context.home
     if not home.config_file.exists():
@@ -93,6 +98,10 @@ def config(context: DoctorContext) -> Findings:
         if each.severity == "error"
         else warning(describe(each), "correct it with `hermes config edit`")
         for each in loaded.problems
+    ]
+    found += [
+        warning(f"{name} {SHORT_SECRET}", f"use a longer one: hermes config set {name} VALUE")
+        for name in loaded.short_secrets()
     ]
     for move in loaded.moves:
         text = f"config.yaml has an older form: {move.text}"
@@ -118,6 +127,9 @@ def variables(context: DoctorContext) -> Findings:
     for name, value in values.items():
         if is_secret_variable(name) and (doubt := key_problem(value)):
             found.append(warning(f"{name} {doubt}", f"copy it again: hermes config set {name} KEY"))
+        elif environment.is_short_secret((name,), value):
+            advice = f"use a longer one: hermes config set {name} VALUE"
+            found.append(warning(f"{name} {SHORT_SECRET}", advice))
     for name, value in environment.dotenv_values(pieces, context.environment).items():
         given = context.environment.get(name)
         if value and given and given != value:

@@ -32,6 +32,7 @@ from hermes.terminal.boundary import Boundary
 GRACE = 0.6
 """Seconds between SIGTERM and SIGKILL; cancelling a call must take less than one second."""
 FIRST_PAUSE = 0.005  #: Seconds before the first check that all have ended; the pauses double.
+MAX_PAUSE = 0.05
 KILL_ROUNDS = 5
 """How often SIGKILL is sent: a member may fork while the others are being signalled."""
 
@@ -226,7 +227,11 @@ class Lifeline:
             return
         os.close(self._descriptor)
         self._descriptor = -1
-        await asyncio.to_thread(self._supervisor.wait)
+        # Not in a thread: a gateway closes many shells at once, and other work needs the threads.
+        pause = FIRST_PAUSE
+        while self._supervisor.poll() is None:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, MAX_PAUSE)
         for held in tuple(self._members):
             await held.release()
 

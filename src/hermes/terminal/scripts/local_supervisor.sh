@@ -8,7 +8,8 @@ while read -r sign group; do
   [ "$sign" = + ] && groups="$groups$group "
 done
 #include family
-if alive; then
+# A look at all processes takes time that grows with their number, so it needs a reason.
+if [ "$groups" != ' ' ] && alive; then
   signal TERM
   for _ in 1 2 3 4 5 6 7 8 9 10; do
     sleep 0.1

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -17,7 +18,7 @@ from hermes.core.events import (
     ToolStarted,
     TurnFinished,
 )
-from hermes.core.messages import ToolCall
+from hermes.core.messages import SUBAGENT_NEWS, Message, ToolCall, ToolResult, User
 from hermes.core.model import FellBack, Retrying, TextDelta
 from hermes.core.ports import ChildResult, ChildTask
 from hermes.core.tool import Effect, ToolContext, no_concern
@@ -57,6 +58,7 @@ _PARAMETERS = {
             "description": "several tasks instead of goal",
         },
         "max_iterations": {"type": "integer", "minimum": 1},
+        "background": {"type": "boolean", "description": "do not wait; reports arrive later"},
     },
 }
 
@@ -75,6 +77,7 @@ class _Arguments(msgspec.Struct, frozen=True):
     role: Role = "leaf"
     tasks: tuple[_TaskArguments, ...] = ()
     max_iterations: int | None = None
+    background: bool = False
 
 
 @tool(
@@ -91,7 +94,55 @@ class _Arguments(msgspec.Struct, frozen=True):
 )
 async def delegate_task(deps: ToolDeps, call: ToolContext, **arguments: Any) -> str:
     tasks = _parse_tasks(arguments, deps.settings.delegation)
-    return _results_json(await require(deps.services.spawner).run(tasks, call))
+    spawner = require(deps.services.spawner)
+    if not arguments.get("background"):
+        return _results_json(await spawner.run(tasks, call))
+    ids = spawner.start(tasks, call)
+    started = [
+        StartedSubagent(run_id, task.goal[:GOAL_CHARS])
+        for run_id, task in zip(ids, tasks, strict=True)
+    ]
+    return msgspec.json.encode(StartedSubagents(started)).decode()
+
+
+GOAL_CHARS = 200  #: Part of a goal that names a subagent.
+
+
+class StartedSubagent(msgspec.Struct, frozen=True):
+    id: str
+    goal: str
+
+
+class StartedSubagents(msgspec.Struct, frozen=True):
+    """The result of a call with `background`."""
+
+    started: list[StartedSubagent]
+    note: str = "Continue, or end your turn: each report arrives as a message."
+
+
+def background_report(run_id: str, goal: str, result: ChildResult) -> str:
+    """Return the message with the report of a subagent in the background."""
+    head = f"{SUBAGENT_NEWS}{run_id} ({goal[:GOAL_CHARS]}): {result.status}]"
+    facts = f"session {result.session_id}" if result.session_id else ""
+    error = f"error: {result.error}" if result.error else ""
+    parts = (head, facts, error, cut_middle(result.summary, MAX_SUMMARY_CHARS))
+    return "\n".join(part for part in parts if part)
+
+
+def lost_reports(history: Sequence[Message]) -> list[str]:
+    """Return a report for each subagent in the background that a conversation started and that
+    never reported, because the program ended."""
+    started: dict[str, str] = {}
+    for message in history:
+        if isinstance(message, ToolResult) and message.name == NAME and not message.failed:
+            with suppress(msgspec.DecodeError):
+                found = msgspec.json.decode(message.text, type=StartedSubagents)
+                started |= {each.id: each.goal for each in found.started}
+        elif isinstance(message, User):
+            for run_id in [each for each in started if f"{SUBAGENT_NEWS}{each} " in message.text]:
+                del started[run_id]
+    lost = ChildResult("interrupted", "It was at work when the program ended; its work is lost.")
+    return [background_report(run_id, goal, lost) for run_id, goal in started.items()]
 
 
 def allowed_tools(
@@ -177,6 +228,8 @@ def _results_json(results: Sequence[ChildResult]) -> str:
 
 LINE_WIDTH = 100
 MAX_LISTED_CALLS = 40  #: Finished calls that are listed when a subagent ends without a summary.
+MAX_QUOTED_RESULTS = 5  #: Last results that are quoted then.
+QUOTED_CHARS, QUOTED_LINES = 500, 8  #: How much of each is quoted.
 
 StopReason = Literal["interrupted", "timeout"]
 ChildStatus = Literal["completed", "failed", "interrupted", "timeout"]
@@ -194,6 +247,7 @@ class ChildReport:
         self._unfinished: list[str] = []
         self._running: dict[str, str] = {}
         self._calls: deque[str] = deque(maxlen=MAX_LISTED_CALLS)
+        self._results: deque[str] = deque(maxlen=MAX_QUOTED_RESULTS)
 
     def see(self, event: Event) -> str:
         """Record an event; return a line of progress to show, or ""."""
@@ -214,6 +268,8 @@ class ChildReport:
                 self._done += 1
                 line = self._running.pop(event.call_id, event.name)
                 self._calls.append(f"{line} (failed)" if event.failed else line)
+                if not event.failed and (text := _excerpt(event.result)):
+                    self._results.append(f"[{line}]\n{text}")
             case SubagentProgress():
                 return event.text
             case TurnFinished():
@@ -246,13 +302,23 @@ class ChildReport:
         return stopped or "failed"
 
     def _partial_summary(self) -> str:
-        """Return the last text and the finished calls, for a subagent without a summary."""
+        """Return the last text, the finished calls and parts of the last results, for a subagent
+        without a summary."""
         texts = (self._text.strip(), "".join(self._unfinished).strip())
         parts = [text for text in texts if text]
         if self._calls:
             last = f", the last {len(self._calls)}" if self._done > len(self._calls) else ""
             parts.append("\n- ".join([f"Finished calls ({self._done}{last}):", *self._calls]))
+        if self._results:
+            parts.append("\n".join(["The last results begin so:", *self._results]))
         return "\n\n".join(parts)
+
+
+def _excerpt(result: str) -> str:
+    """Return the first lines of a tool result, indented."""
+    lines = visible(result[:QUOTED_CHARS]).strip().splitlines()
+    more = len(result) > QUOTED_CHARS or len(lines) > QUOTED_LINES
+    return "\n".join([*(f"  {line}" for line in lines[:QUOTED_LINES]), *(["  …"] if more else [])])
 
 
 def _call_line(call: ToolCall) -> str:

@@ -20,7 +20,7 @@ import msgspec
 
 from hermes.core.errors import Interrupted, ToolDenied, ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.core.tool import Concern, Effect, ToolContext, result_data
 from hermes.security import (
     CREDENTIAL_STORES,
     PROGRAM_FOLDERS,
@@ -142,6 +142,15 @@ OMITTED_PARAMETERS = {
     "terminal": frozenset({"background", "notify_on_complete", "watch_patterns", "pty"})
 }
 """Parameters that scripts do not have: their commands run in the foreground."""
+LAST_PARAMETERS = frozenset({("patch", "mode")})
+"""Parameters that a call by position reaches last: `patch(path, old_string, new_string)`."""
+RESULT_KEYS = {
+    "read_file": "content, total_lines",
+    "search_files": "matches, files, total_count",
+    "patch": "diff",
+    "terminal": "output, exit_code",
+}
+"""The most useful keys of the results that are more than a text."""
 PYTHON_TYPES = {
     "string": "str",
     "integer": "int",
@@ -175,6 +184,7 @@ def _stub_function(spec: ToolSpec) -> str:
     names = [name for name in properties if name.isidentifier() and not keyword.iskeyword(name)]
     required = [name for name in names if name in spec.parameters.get("required", ())]
     optional = [name for name in names if name not in required]
+    optional.sort(key=lambda name: (spec.name, name) in LAST_PARAMETERS)
     signature = [
         f"{name}: {_python_type(properties[name])}"
         + ("" if name in required else f" = {properties[name].get('default')!r}")
@@ -182,7 +192,7 @@ def _stub_function(spec: ToolSpec) -> str:
     ]
     passed = "".join(f", {name}={name}" for name in names)
     return (
-        f"def {spec.name}({', '.join(signature)}) -> str:\n"
+        f"def {spec.name}({', '.join(signature)}) -> dict:\n"
         f"    {spec.description!r}\n"
         f"    return _call({spec.name!r}{passed})"
     )
@@ -468,7 +478,8 @@ class ScriptRequests:
         try:
             if request.get("kind") == "tool":
                 arguments = dict(request["arguments"])
-                return {"result": await self._call_tool(str(request["name"]), arguments)}
+                result = await self._call_tool(str(request["name"]), arguments)
+                return {"result": result_data(result)}
             concerns = [effect_concern(request, self._deps.guard), await self._leaving(request)]
             await self._require_approval(merge_concerns([each for each in concerns if each]))
             self._record(request)
@@ -576,10 +587,12 @@ def _error_text(error: ToolError) -> str:
 
 def _describe(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
     settings = deps.settings.code_execution
-    names = ", ".join(each.name for each in callable_specs(deps.others))
+    names = [each.name for each in callable_specs(deps.others)]
+    keys = "; ".join(f"{name}: {RESULT_KEYS[name]}" for name in names if name in RESULT_KEYS)
     tools = (
-        f" `from hermes_tools import {names}`: the same tools and parameters; they return text and "
-        "raise ToolError. Use it for loops over tool calls and to filter their results."
+        f" `from hermes_tools import {', '.join(names)}`: the same tools and parameters; they raise"
+        f" ToolError and return a dict with `result`{keys and f', or {keys}'}. Use it for loops"
+        " over tool calls and to filter their results."
         if names
         else ""
     )

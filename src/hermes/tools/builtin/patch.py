@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.core.tool import Concern, Effect, StructuredText, ToolContext
 from hermes.tools.editing.document import (
     TextDocument,
     full_diff,
@@ -61,7 +61,9 @@ class Patch:
             await plan.replace(path, old_string, new_string, replace_all=replace_all)
         changes = plan.changes()
         await self._editor.save(call, changes)
-        return await run_sized(plan.size, lambda: plan.report(changes))
+        report = lambda: (plan.report(changes), plan.summary(changes))  # noqa: E731 - one value
+        text, data = await run_sized(plan.size, report)
+        return StructuredText(text, success=True, **data)
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
         return await self._editor.examine(changed_paths(arguments))
@@ -230,6 +232,20 @@ class PatchPlan:
             full_diff(display_path(each.target.path), each.before, each.after) for each in files
         ]
         return "\n".join(diffs) if all(diffs) else ""
+
+    def summary(self, changes: Sequence[FileEdit]) -> dict[str, Any]:
+        """Return `diff` and the paths of the files by what happened to them."""
+        named: dict[str, list[str]] = {"modified": [], "created": [], "deleted": []}
+        for each in changes:
+            kind = (
+                "deleted"
+                if each.after is None
+                else "created"
+                if each.before is None
+                else "modified"
+            )
+            named[kind].append(each.target.path)
+        return {"diff": self.full_diff(changes), **{f"files_{k}": v for k, v in named.items()}}
 
     def report(self, changes: Sequence[FileEdit]) -> str:
         """Return for the model what happened to each file, with its diff."""

@@ -6,7 +6,7 @@ import os
 from pathlib import PurePath
 
 from hermes.core.errors import ToolError
-from hermes.core.tool import Concern, Effect
+from hermes.core.tool import Concern, Effect, StructuredText
 from hermes.terminal import FileInfo, Files, TextPage
 from hermes.tools.editing.files import ReadPage, display_path, file_error
 from hermes.tools.registry import ToolDeps, tool
@@ -63,10 +63,16 @@ async def read_file(deps: ToolDeps, path: str, offset: int = 1, limit: int = 500
         result = "[the file is empty]"
     elif not text:
         result = f"[the file has {page.total} lines; line {offset} is past its end]"
+    last = offset + len(page.lines) - 1
     if deps.reads.is_repeat(ReadPage(real, offset, limit), result):
-        last = offset + len(page.lines) - 1
-        return f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
-    return result
+        result = f"[unchanged since you read it (lines {offset}-{last}); read again to see it]"
+    return StructuredText(
+        result,
+        content=text,
+        total_lines=page.total,
+        file_size=info.size,
+        truncated=last < page.total or not page.complete,
+    )
 
 
 async def _require_file(files: Files, path: str, real: str) -> FileInfo:

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
-from hermes.core.tool import Effect, ToolContext
+from hermes.core.tool import Effect, StructuredText, ToolContext
 from hermes.security import (
     CREDENTIAL_STORES,
     OWN_FILES,
@@ -106,7 +106,9 @@ async def search_files(
         if target == "files":
             found = await files.find(pattern, root, call.cancel)
             found = [name for name in found if protected is None or name not in protected]
-            return _with_note(_format_files(found, pattern, path, page), protected)
+            text = _with_note(_format_files(found, pattern, path, page), protected)
+            names = [page.name(name) for name in page.cut(found)]
+            return StructuredText(text, matches=[], files=names, total_count=len(found))
         if not pattern:
             raise ToolArgumentsInvalid("pattern is empty")
         query = GrepQuery(
@@ -122,7 +124,21 @@ async def search_files(
         grepped = await files.grep(query, call.cancel)
     except OSError as error:
         raise file_error("search", path, error) from error
-    return _with_note(_format_matches(grepped, query, output_mode, page), protected)
+    text = _with_note(_format_matches(grepped, query, output_mode, page), protected)
+    matches = [
+        {"path": page.name(hit.path), "line": hit.line, "content": hit.text}
+        for hit in grepped.hits
+        if hit.match
+    ]
+    counts = {page.name(name): count for name, count in grepped.counts.items()}
+    shown = {} if output_mode != "count" else {"counts": counts}
+    return StructuredText(
+        text,
+        matches=matches if output_mode == "content" else [],
+        files=[*counts],
+        total_count=sum(counts.values()),
+        **shown,
+    )
 
 
 def protected_files(deps: ToolDeps, root: str) -> ProtectedFiles | None:

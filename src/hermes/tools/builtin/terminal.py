@@ -8,9 +8,9 @@ import msgspec
 
 from hermes.core.errors import ToolTimedOut
 from hermes.core.model import ToolSpec
-from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.core.tool import Concern, Effect, StructuredText, ToolContext
 from hermes.security import examine_command, is_read_only, merge_concerns, sends_to_allowed
-from hermes.terminal import CommandResult, plain_text, run_in_terminal
+from hermes.terminal import CommandResult, plain_text, run_beside
 from hermes.tools.registry import ToolDeps, tool
 from hermes.util.lazy import late_pattern
 
@@ -62,9 +62,21 @@ UPLOAD = "upload"  #: The class of commands that send something to another machi
 
 
 async def _examine(deps: ToolDeps, arguments: dict[str, Any]) -> Concern | None:
+    command, folder = str(arguments.get("command", "")), _folder(deps, arguments)
+    return command_concern(command, deps, folder, deps.place.variables())
+
+
+def _edits(deps: ToolDeps, arguments: dict[str, Any]) -> str:
+    from hermes.security import examine  # loads tree-sitter, which the start does not need
+
+    command, folder = str(arguments.get("command", "")), _folder(deps, arguments)
+    examined = examine(command, deps.guard, folder, deps.place.variables())
+    return command if examined.edits else ""
+
+
+def _folder(deps: ToolDeps, arguments: dict[str, Any]) -> str:
     cwd = deps.place.shell.cwd
-    folder = deps.guard.resolve(str(arguments.get("workdir") or cwd), cwd)
-    return command_concern(str(arguments.get("command", "")), deps, folder, deps.place.variables())
+    return deps.guard.resolve(str(arguments.get("workdir") or cwd), cwd)
 
 
 def command_concern(
@@ -113,6 +125,7 @@ def _set_default_timeout(deps: ToolDeps, spec: ToolSpec) -> ToolSpec:
     effect=Effect.EXECUTE,
     adapt=_set_default_timeout,
     examine=_examine,
+    edits=_edits,
     changes=lambda arguments: not is_read_only(str(arguments.get("command", ""))),
     serial=True,
     emoji="💻",
@@ -143,16 +156,17 @@ async def terminal(
             command, cwd=cwd, pty=pty, notify=notify_on_complete, watch_patterns=watch_patterns
         )
         end = "action='wait' waits for its end"
-        return (
+        text = (
             f"[started in the background: {process_id}]\n"
             f"process(action='poll', session_id='{process_id}') shows its output; "
             f"{'you get a message when it ends' if notify_on_complete else end}"
         )
+        return StructuredText(text, output=text, exit_code=0, error=None, session_id=process_id)
     before = shell.cwd
     wanted = int(deps.settings.terminal.timeout) if timeout is None else timeout
     seconds = min(max(wanted, 1), MAX_TIMEOUT)
     if pty:
-        result = await run_in_terminal(
+        result = await run_beside(
             shell,
             command,
             timeout=seconds,
@@ -173,7 +187,8 @@ async def terminal(
             f"the command was stopped after {seconds} s. Its output:\n{output}",
             hint="give a longer timeout, or run it with background=true",
         )
-    return _format_result(command, result, output, shell.cwd if shell.cwd != before else "")
+    text = _format_result(command, result, output, shell.cwd if shell.cwd != before else "")
+    return StructuredText(text, output=output, exit_code=result.exit_code, error=None)
 
 
 def _format_result(command: str, result: CommandResult, output: str, moved_to: str) -> str:

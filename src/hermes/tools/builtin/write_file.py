@@ -3,7 +3,7 @@
 from typing import Any
 
 from hermes.core.errors import ToolError
-from hermes.core.tool import Concern, Effect, ToolContext
+from hermes.core.tool import Concern, Effect, StructuredText, ToolContext
 from hermes.tools.editing.document import (
     TextDocument,
     encode_text,
@@ -48,7 +48,10 @@ class WriteFile:
         size = f"{plural(len(data), 'byte')}, {plural(lines, 'line')}"
         summary = f"{done} {display_path(path)}: {size}{note}"
         checked = f"[syntax error: {problem}]" if problem else ""
-        return "\n".join(filter(None, [summary, checked]))
+        text = "\n".join(filter(None, [summary, checked]))
+        return StructuredText(
+            text, success=True, path=path, bytes_written=len(data), syntax_error=problem or None
+        )
 
     async def examine(self, arguments: dict[str, Any]) -> Concern | None:
         return await self._editor.examine([str(arguments.get("path", ""))])

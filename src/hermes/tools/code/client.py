@@ -1,4 +1,4 @@
-"""Tools of the agent, for this script: each function calls one and returns its text.
+"""Tools of the agent, for this script: each function calls one and returns its result as a dict.
 
 A failure raises `ToolError`. Calls may be made from several threads and processes at once.
 """
@@ -59,10 +59,10 @@ def _exchange(message: dict[str, Any]) -> dict[str, Any]:
     return reply
 
 
-def _call(name: str, **arguments: Any) -> str:
+def _call(name: str, **arguments: Any) -> dict[str, Any]:
     given = {key: value for key, value in arguments.items() if value is not None}
     reply = _exchange({"kind": "tool", "name": name, "arguments": given})
     if "error" in reply:
         raise ToolError(reply["error"])
-    result: str = reply["result"]
+    result: dict[str, Any] = reply["result"]
     return result

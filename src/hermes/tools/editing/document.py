@@ -164,6 +164,8 @@ def full_diff(path: str, before: bytes | None, after: bytes | None) -> str:
     old, new = (TextDocument(data or b"").text.split("\n") for data in (before, after))
     if max(len(old), len(new)) > MAX_COMPARED_LINES:
         return ""
+    if old[-1] == new[-1] == "":  # after the end of the last line
+        del old[-1], new[-1]
     source, goal = ("/dev/null" if data is None else path for data in (before, after))
     hunks = _hunks(old, new, 0)
     return "\n".join((f"--- {source}", f"+++ {goal}", *hunks)) if hunks else ""

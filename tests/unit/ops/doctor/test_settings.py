@@ -59,6 +59,14 @@ async def test_odd_lines_of_env_are_named_and_values_never_shown(home, monkeypat
         assert value not in found
 
 
+async def test_secrets_too_short_to_be_redacted_are_named(home, config):
+    home.env_file.write_text("WEBHOOK_SECRET=a\nMAX_TOKENS=5\nGROQ_API_KEY=${OTHER}\n")
+    config("model:\n  api_key: b\n")
+    assert "WEBHOOK_SECRET has fewer than 6 characters" in texts(await only(home, ".env"))
+    assert "MAX_TOKENS" not in texts(await only(home, ".env"))
+    assert "model.api_key has fewer than 6 characters" in texts(await only(home, "config.yaml"))
+
+
 @pytest.mark.parametrize(
     "value",
     ["sk-or-v1-" + "a1" * 32, "sk-ant-" + "b2" * 50, "plain-token-of-some-server", "abc123"],

@@ -7,10 +7,16 @@ import msgspec
 import pytest
 
 from hermes.core.errors import ToolError
+from hermes.core.messages import ToolResult, User
 from hermes.core.ports import ChildResult, ChildTask
 from hermes.core.tool import Tool, ToolContext
 from hermes.tools.approval import ApprovalRules, Approvals
-from hermes.tools.builtin.delegate_task import MAX_SUMMARY_CHARS, allowed_tools
+from hermes.tools.builtin.delegate_task import (
+    MAX_SUMMARY_CHARS,
+    allowed_tools,
+    background_report,
+    lost_reports,
+)
 from hermes.tools.toolbox import LocalResultStore, Toolbox
 from tests.cases import cases
 from tests.workspace import make_tool
@@ -29,6 +35,11 @@ class Workers:
         assert call.session_id == "session"
         self.tasks += tasks
         return self._results or [ChildResult("completed", f"{task.goal}: done") for task in tasks]
+
+    def start(self, tasks: Sequence[ChildTask], call: ToolContext) -> list[str]:
+        assert call.session_id == "session"
+        self.tasks += tasks
+        return [f"agent_{number}" for number in range(len(tasks))]
 
 
 def tool_over(workers: Workers, **options: Any) -> Tool:
@@ -127,3 +138,25 @@ def test_subagents_lack_tools_of_the_main_agent(role, depth, max_depth, enabled,
 def test_orchestrator_with_narrow_toolsets_still_delegates():
     tools = allowed_tools(["read_file"], "orchestrator", 1, 2, True)
     assert tools == ["read_file", "delegate_task"]
+
+
+async def test_tasks_in_the_background_are_started_and_not_awaited(use):
+    workers = Workers()
+    answer = await use(tool_over(workers), tasks=[{"goal": "a"}, {"goal": "b"}], background=True)
+    assert msgspec.json.decode(answer)["started"] == [
+        {"id": "agent_0", "goal": "a"},
+        {"id": "agent_1", "goal": "b"},
+    ]
+    assert [task.goal for task in workers.tasks] == ["a", "b"]
+
+
+async def test_background_tasks_without_a_report_are_lost(use):
+    started = await use(tool_over(Workers()), tasks=[{"goal": "a"}, {"goal": "b"}], background=True)
+    report = background_report("agent_0", "a", ChildResult("completed", "done", "s1"))
+    assert report == "[background subagent agent_0 (a): completed]\nsession s1\ndone"
+    history = [User.say("go"), ToolResult("c", "delegate_task", started), User.say(report)]
+    (lost,) = lost_reports(history)
+    assert lost.startswith("[background subagent agent_1 (b): interrupted]\nIt was at work when")
+    assert lost_reports([*history, User.say(lost)]) == []
+    others = '{"results":[]}', "plain", '{"error": "x"}'
+    assert lost_reports([ToolResult("c", "delegate_task", text) for text in others]) == []

@@ -325,9 +325,49 @@ async def test_when_no_conversation_has_all_words_those_with_some_are_shown(stor
     search = searching(store)
     result = await search("overdue invoice")
     assert sessions_in(result) == ["s"]
-    assert "None has all of the words" in result.splitlines()[0]
+    assert "No conversation has all of the words" in result.splitlines()[0]
     for query in ("overdue", '"overdue invoice"', "overdue OR gone", "invoice NOT late"):
         assert await search(query) == NO_MATCH
+
+
+async def test_the_current_conversation_does_not_keep_the_search_strict(store):
+    await talk(store, "past", "My tomatoes have early blight")
+    await talk(store, "theirs", "tomato blight", user_id="telegram:2")
+    await talk(store, "now", "What was it with the tomato blight?", "I look.", user_id="telegram:1")
+    await talk(store, "mine", "The tomatoes are ripe", user_id="telegram:1")
+    search = searching(store, user="telegram:1")
+    assert sessions_in(await search("tomato blight")) == ["mine"]
+    assert sessions_in(await searching(store)("tomato blight")) == ["theirs", "past"]
+    models = AuxiliaryModel("ripe")
+    await searching(store, models, user="telegram:1")("blight")
+    assert "Topic: blight" in models.questions[0], "the words of the question itself do not count"
+
+
+async def test_typing_errors_and_other_endings_are_found(store):
+    await talk(store, "s", "Which deduction can I claim for the home office?")
+    search = searching(store)
+    for query in ("deductions", "deducton", "home offices"):
+        result = await search(query)
+        assert sessions_in(result) == ["s"], query
+        assert "No message has exactly these words" in result.splitlines()[0]
+
+
+async def test_a_paraphrase_is_found_with_the_words_that_the_model_suggests(store):
+    await talk(store, "s", "our cat vomits")
+
+    async def answer(question: str) -> str:
+        return "A summary." if "Looked for" in question else "1. cat\n2. **dog**\n- vomits, ill"
+
+    models = AuxiliaryModel(answer)
+    assert sessions_in(await searching(store, models)("pet")) == ["s"]
+    suggestion = models.asked[0][1].messages
+    assert [task for task, _ in models.asked] == ["session_search", "session_search"]
+    assert "Topic: pet\n" in suggestion[1].text
+    models.asked.clear()
+    assert await searching(store, models, suggest_words=False)("pet") == NO_MATCH
+    assert await searching(store, AuxiliaryModel(BudgetSpent("spent")))("pet") == NO_MATCH
+    assert await searching(store)("pet") == NO_MATCH
+    assert not models.asked
 
 
 async def test_user_sees_only_their_own_conversations_and_the_owner_all(store):
