@@ -20,7 +20,8 @@ COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-in
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
 
 BASE := --extra server --extra email --extra metrics
-TESTED := --extra local --extra web --extra telegram --extra discord --extra slack --extra matrix
+TESTED := --extra local --extra web --extra telegram --extra discord --extra slack --extra matrix \
+	--extra mcp-server
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-all ring-a ring-b check unit integration doctest test-model \
@@ -107,7 +108,7 @@ docs: setup ## write the generated reference pages
 
 lock: setup ## update the lock files from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	@$(COMPILE) $(BASE) -o requirements.lock
-	@$(COMPILE) --all-extras -c requirements.lock -o requirements-extras.lock
+	@$(COMPILE) $$($(PY) scripts/locks.py --options) -c requirements.lock -o requirements-extras.lock
 	@$(PY) scripts/locks.py --name-extras
 	@$(COMPILE) $(BASE) $(TESTED) --group dev -c requirements.lock -c requirements-extras.lock \
 		-o requirements-dev.lock

@@ -48,7 +48,7 @@ from hermes.app.turn_hooks import (
 )
 from hermes.app.workspace import SessionWorkspace, make_workspace
 from hermes.context import CompactionPolicy, TokenCounter
-from hermes.core.events import Event
+from hermes.core.events import Event, TurnFinished
 from hermes.core.messages import Message, System, User
 from hermes.core.model import ModelRequest, messages_tokens, text_tokens, tools_tokens
 from hermes.core.ports import Attachments, ChildResult, ChildTask, Observer
@@ -128,6 +128,11 @@ class AgentSession:
 
     def interrupt(self, reason: str) -> bool:
         return self.agent.interrupt(reason, by_user=False)
+
+    async def offer_larger_model(self, _agent: Agent, end: TurnFinished) -> None:
+        """After an answer of the embedded model, name a larger one if the machine can run it."""
+        if self.target.provider == LOCAL:
+            await self.app.providers.local.offer_larger(self.target, end)
 
     async def switch(self, target: Target) -> None:
         """Use another model from the next request on."""
@@ -607,9 +612,8 @@ def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> 
         on_turn_end.append(s.auto_commit.turn_ended)
     if settings.agent.save_trajectories and own:
         on_turn_end.insert(0, partial(save_turn, request.working_folder))
-    if own and s.target.provider == LOCAL:
-        local, target = app.providers.local, s.target
-        on_turn_end.append(lambda _agent, end: local.offer_larger(target, end))
+    if own:
+        on_turn_end.append(s.offer_larger_model)
     background: list[AfterTurn] = []
     small, interval = s.target.profile.small, settings.skills.creation_nudge_interval
     titles = settings.sessions.auto_title and settings.auxiliary.title_generation.enabled

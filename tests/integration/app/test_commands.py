@@ -519,7 +519,7 @@ async def test_removed_changed_disabled_and_broken_servers_are_listed(talking, w
         assert lines[0].endswith(" (install it, or correct `command` of the server)")
         assert lines[1:6] == [
             "- `gone` removed",
-            "- `liar` added: 4 tools, 11 left out",
+            "- `liar` added: 5 tools, 10 left out",
             "- `new-look` changed: 3 tools",
             "- `off` is switched off",
             "- `same` started anew: 4 tools",

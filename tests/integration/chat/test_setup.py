@@ -18,7 +18,7 @@ def test_a_line_begun_before_the_question_can_be_corrected(screen, hermes_home: 
     with ModelServer([], models=["m-1"]) as server:
         it = screen("setup", "model").sees("type to filter")
         it.type(f"custom\r{server.url}/vx").sees("URL, such as").sees("/vx").press("backspace")
-        it.type("1\r").sees("API key").press("enter").sees("▸ m-1").press("enter")
+        it.type("1\r").sees("API key (not shown").press("enter").sees("▸ m-1").press("enter")
         it.sees("now using m-1 on custom")
     assert f"{server.url}/v1\n" in (hermes_home / "config.yaml").read_text()
 

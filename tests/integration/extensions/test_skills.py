@@ -41,7 +41,7 @@ def test_the_model_knows_of_skills_and_loads_one(hermes, untitled, tea: Path) ->
         assert done.stdout == "Tea is ready.\n"
         first, second = (call.body["messages"] for call in server.calls)
     assert "- brew-tea: Brew tea the way the house likes it" in first[0]["content"]
-    assert "- git-workflow: " in first[0]["content"], "bundled ones are there too"
+    assert "git-workflow" in first[0]["content"], "bundled ones are there too"
     loaded = second[-1]["content"]
     assert f"Boil water with {tea}/scripts/kettle.sh." in loaded
     assert "tea.cup = blue" in loaded
