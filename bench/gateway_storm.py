@@ -139,6 +139,7 @@ def _model(storm: Storm) -> Iterator[ModelServer]:
     chance = random.Random(storm.seed)
 
     def answer(request: RecordedRequest) -> Step:
+        # A kill at a random moment of a turn.
         time.sleep(chance.uniform(0.0, 0.15 if storm.gateways == 1 else 1.0))
         messages = request.body["messages"]
         if storm.tools and messages[-1]["role"] == "user":

@@ -451,7 +451,7 @@ def _checked(kind: type[Any], handle: Handler) -> Callable[[dict[str, Any], Any]
             raise RpcError(_text(error), INTERNAL_ERROR) from None
         except RpcError:
             raise
-        except Exception as error:
+        except Exception as error:  # a defect of ours: the editor gets an answer all the same
             log.exception("a request of the editor failed")
             raise RpcError(f"internal error: {error}", INTERNAL_ERROR) from None
 

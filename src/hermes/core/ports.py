@@ -103,7 +103,7 @@ class ChildTask(msgspec.Struct, frozen=True):
     toolsets: tuple[str, ...] = ()  #: Empty: those of the parent that a subagent may have.
     role: Literal["leaf", "orchestrator"] = "leaf"  #: An orchestrator may start subagents itself.
     max_iterations: int | None = None
-    background: bool = False  #: It does not belong to a turn of the parent, and cannot ask anyone.
+    background: bool = False  #: It does not belong to a turn of the parent, and cannot ask a user.
 
 
 class ChildResult(msgspec.Struct, frozen=True):

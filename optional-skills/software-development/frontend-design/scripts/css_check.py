@@ -49,13 +49,13 @@ def parse(text: str) -> Color | None:
         if len(digits) == 8 and digits[6:] != "ff":
             return None
         if len(digits) in (6, 8):
-            return tuple(int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))  # type: ignore[return-value]
+            return tuple(int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4))  # type: ignore[return-value]  # three
         return None
     found = re.findall(r"-?\d+(?:\.\d+)?%?", value)
     if len(found) == 4 and found[3] not in ("1", "100%", "1.0"):
         return None
     if value.startswith("rgb") and len(found) >= 3:
-        return tuple(  # type: ignore[return-value]
+        return tuple(  # type: ignore[return-value]  # three
             float(each.rstrip("%")) / (100 if each.endswith("%") else 255) for each in found[:3]
         )
     if value.startswith("hsl") and len(found) >= 3:
