@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hermes.envs.capture import CaptureServer
     from hermes.envs.model_servers import ServerKind
     from hermes.envs.parsers import ToolCallParser, get_parser, list_parsers
-    from hermes.envs.runner import ModelEndpoint, RolloutOptions, RolloutRunner, rollout
+    from hermes.envs.runner import ModelEndpoint, RolloutOptions, RolloutRunner, WrapModel, rollout
     from hermes.envs.task import RolloutContext, Task, metric, reward
     from hermes.envs.trace import (
         Failure,
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CaptureServer", "Failure", "ModelEndpoint", "RecordedCall", "RolloutContext",
     "RolloutOptions", "RolloutRunner", "Sample", "ServerKind", "Task", "TaskError",
-    "ToolCallParser", "Trace", "TraceNode", "TraceRecorder", "get_parser", "list_parsers", "metric",
-    "read_traces", "reward", "rollout", "write_traces",
+    "ToolCallParser", "Trace", "TraceNode", "TraceRecorder", "WrapModel", "get_parser",
+    "list_parsers",
+    "metric", "read_traces", "reward", "rollout", "write_traces",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -10,7 +10,7 @@ import secrets
 import shlex
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -66,6 +66,7 @@ TRAIN_PROFILE: dict[str, Any] = {
 CONTEXT_FULL = "context_length"
 """The exit reason of a rollout whose conversation became too long for the model. It is judged like
 one that reached the largest number of model calls."""
+TIME_LIMIT = "time_limit"  #: The exit reason of a rollout whose task limits the agent's time.
 
 
 class ModelEndpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +93,11 @@ class RolloutOptions(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}  #: Further settings by dotted keys.
 
 
-Endpoint = ModelEndpoint | tuple[CaptureServer, ModelEndpoint]
+Endpoint = ModelEndpoint | tuple[CaptureServer | ModelSource, ModelEndpoint]
+"""A model; or what answers in its place, the capture endpoint or a model in this process, and how
+it is used."""
+WrapModel = Callable[[Model], Model]
+"""Wraps the model of a rollout, for example to record its replies or to limit its cost."""
 
 
 class _RecordingModel(ModelWrapper):
@@ -135,8 +140,10 @@ class _RecordingModel(ModelWrapper):
 class _RecordingModels:
     """The `ModelSource` of a rollout. Without `recorder`, the capture endpoint records."""
 
-    def __init__(self, inner: ModelSource, recorder: TraceRecorder | None) -> None:
-        self._inner, self.recorder = inner, recorder
+    def __init__(
+        self, inner: ModelSource, recorder: TraceRecorder | None, wrap: WrapModel | None
+    ) -> None:
+        self._inner, self.recorder, self._wrap = inner, recorder, wrap
         self.error: ProviderError | None = None
 
     @property
@@ -148,7 +155,8 @@ class _RecordingModels:
         return self._inner.provider
 
     def for_turn(self) -> Model:
-        return _RecordingModel(self._inner.for_turn(), self)
+        model = self._inner.for_turn()
+        return _RecordingModel(self._wrap(model) if self._wrap else model, self)
 
 
 class _Silent:
@@ -157,6 +165,30 @@ class _Silent:
 
     def say(self, text: str) -> None:
         """Take a notice."""
+
+
+class RolloutPlan(msgspec.Struct, frozen=True):
+    """What `RolloutRunner.run` was asked to do."""
+
+    task: Task
+    endpoint: Endpoint
+    toolsets: tuple[str, ...]
+    wrap: WrapModel | None = None
+
+    @property
+    def model(self) -> ModelEndpoint:
+        return self.endpoint[1] if isinstance(self.endpoint, tuple) else self.endpoint
+
+    @property
+    def capture(self) -> CaptureServer | None:
+        answers = self.endpoint[0] if isinstance(self.endpoint, tuple) else None
+        return answers if isinstance(answers, CaptureServer) else None
+
+    @property
+    def source(self) -> ModelSource | None:
+        """The model in this process that answers."""
+        answers = self.endpoint[0] if isinstance(self.endpoint, tuple) else None
+        return None if isinstance(answers, CaptureServer) else answers
 
 
 class RolloutRunner:
@@ -187,16 +219,25 @@ class RolloutRunner:
     async def __aexit__(self, *_error: object) -> None:
         await self._resources.aclose()
 
-    async def run(self, task: Task, endpoint: Endpoint) -> Trace:
+    async def run(
+        self,
+        task: Task,
+        endpoint: Endpoint,
+        *,
+        toolsets: Sequence[str] | None = None,
+        wrap: WrapModel | None = None,
+    ) -> Trace:
         """Run a task and return the trace of the last attempt.
 
         A failure is in the trace. It is repeated only if another attempt may succeed. With a
-        capture endpoint the trace has tokens; otherwise it has messages only.
+        capture endpoint the trace has tokens; otherwise it has messages only. `toolsets` replaces
+        those of the options.
         """
+        plan = RolloutPlan(task, endpoint, tuple(toolsets or self.options.toolsets), wrap)
         retried: list[Failure] = []
         lost = Usage()
         while True:
-            trace = await self._attempt(task, endpoint)
+            trace = await self._attempt(plan)
             trace.retried, trace.lost_usage = list(retried), lost
             failure = trace.failure
             if (
@@ -208,8 +249,8 @@ class RolloutRunner:
             retried.append(failure)
             lost += trace.usage
 
-    async def _attempt(self, task: Task, endpoint: Endpoint) -> Trace:
-        capture, model = endpoint if isinstance(endpoint, tuple) else (None, endpoint)
+    async def _attempt(self, plan: RolloutPlan) -> Trace:
+        task, model, capture = plan.task, plan.model, plan.capture
         trace = Trace(
             f"rollout-{secrets.token_hex(8)}",
             task.key,
@@ -225,7 +266,7 @@ class RolloutRunner:
         try:
             async with AsyncExitStack() as stack:
                 own = recorder if capture is None else None
-                await self._work(task, model, trace, own, stack)
+                await self._work(plan, model, trace, own, stack)
         except Exception as error:  # noqa: BLE001 - every failure is attributed, also our own bugs
             trace.failure = Failure.of(error)
         finally:
@@ -239,19 +280,20 @@ class RolloutRunner:
 
     async def _work(
         self,
-        task: Task,
+        plan: RolloutPlan,
         endpoint: ModelEndpoint,
         trace: Trace,
         recorder: TraceRecorder | None,
         stack: AsyncExitStack,
     ) -> None:
         """Let an agent work on the task and judge the result. Raises what went wrong."""
-        app = self._app
+        app, task = self._app, plan.task
         if app is None:
             raise UsageError("the runner is not open", hint="use `async with RolloutRunner()`")
-        agent = await app.agent(self._request(task, endpoint, stack))
+        agent = await app.agent(self._request(plan, endpoint, stack))
         stack.push_async_callback(app.leave, agent)
-        agent.models = models = _RecordingModels(agent.models, recorder)
+        source = plan.source or agent.models
+        agent.models = models = _RecordingModels(source, recorder, plan.wrap)
         place = app.session(agent).place
         ctx = RolloutContext(place.workplace)
         if task.folder and not place.here:
@@ -259,7 +301,7 @@ class RolloutRunner:
         async with self._time_limit("setup", TaskError):
             await run_task_code("setup", task.setup, ctx)
         async with self._time_limit("the agent", HermesError):
-            failed, end = await _run_turn(agent, task.prompt)
+            failed, end = await _run_turn(agent, task)
         trace.exit_reason = end.exit_reason
         if end.error and isinstance(models.error, ContextOverflow):
             trace.exit_reason = CONTEXT_FULL
@@ -286,9 +328,9 @@ class RolloutRunner:
             raise error(f"{name} took longer than {self.options.timeout:g} s") from timeout
 
     def _request(
-        self, task: Task, endpoint: ModelEndpoint, stack: AsyncExitStack
+        self, plan: RolloutPlan, endpoint: ModelEndpoint, stack: AsyncExitStack
     ) -> SessionRequest:
-        options = self.options
+        options, task = self.options, plan.task
         if task.folder and options.backend in ("local", "sandbox"):
             folder = Path(task.folder)
         else:
@@ -297,7 +339,7 @@ class RolloutRunner:
         return SessionRequest(
             folder,
             source="batch",
-            toolsets=options.toolsets,
+            toolsets=plan.toolsets,
             goes_on=False,
             system_message=task.system_prompt,
             skip_context_files=True,
@@ -309,16 +351,22 @@ class RolloutRunner:
         )
 
 
-async def _run_turn(agent: Agent, prompt: str) -> tuple[list[ToolFinished], TurnFinished]:
-    """Run the agent; return the failed tool calls and the end."""
+async def _run_turn(agent: Agent, task: Task) -> tuple[list[ToolFinished], TurnFinished]:
+    """Run the agent, not longer than the task allows; return the failed tool calls and the end."""
     failed: list[ToolFinished] = []
     end: TurnFinished | None = None
-    async with aclosing(agent.run(User.say(prompt))) as events:
-        async for event in events:
-            if isinstance(event, ToolFinished) and event.failed:
-                failed.append(event)
-            elif isinstance(event, TurnFinished):
-                end = event
+    limit = asyncio.timeout(task.agent_timeout or None)
+    try:
+        async with limit, aclosing(agent.run(User.say(task.prompt))) as events:
+            async for event in events:
+                if isinstance(event, ToolFinished) and event.failed:
+                    failed.append(event)
+                elif isinstance(event, TurnFinished):
+                    end = event
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return failed, TurnFinished(agent.session_id, TIME_LIMIT, "", Usage(), 0)
     assert end is not None  # the last event of every turn
     return failed, end
 

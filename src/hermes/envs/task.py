@@ -66,6 +66,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""  #: Container image that replaces that of the rollout's backend.
     folder: str = ""
     """Folder where the agent begins. On this machine, by default a new folder for each rollout."""
+    agent_timeout: float = 0.0
+    """Seconds for the agent, after which it is stopped and judged; 0 leaves it to the options."""
 
     @property
     def hash(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 
 from hermes.core.errors import BackendUnavailable
 from hermes.core.messages import Text, Thinking, ToolCall
-from hermes.core.testing import ModelServer, Refuse, Step
+from hermes.core.testing import ModelServer, Refuse, ScriptedModel, Step
 from hermes.envs import (
     CaptureServer,
     ModelEndpoint,
@@ -22,6 +22,7 @@ from hermes.envs import (
     reward,
     rollout,
 )
+from hermes.envs.runner import RolloutPlan
 from hermes.terminal import LocalFiles, docker
 from tests.unit.envs.token_server import TokenServer
 
@@ -141,7 +142,8 @@ async def test_tools_have_no_auxiliary_model() -> None:
     endpoint = ModelEndpoint(base_url="http://127.0.0.1:9/v1", model="m")
     async with RolloutRunner() as runner, AsyncExitStack() as stack:
         assert runner._app is not None
-        agent = await runner._app.agent(runner._request(TASK, endpoint, stack))
+        plan = RolloutPlan(TASK, endpoint, runner.options.toolsets)
+        agent = await runner._app.agent(runner._request(plan, endpoint, stack))
         assert runner._app.session(agent).session_tools.deps.auxiliary is None
         await runner._app.leave(agent)
 
@@ -253,3 +255,32 @@ async def test_rollout_through_the_capture_endpoint_is_one_exact_branch(kind) ->
     (branch,) = trace.branches()
     assert list(branch.token_ids[: len(server.prompts[1])]) == server.prompts[1]
     assert sum(branch.mask) == len(replies[0]) + len(replies[1]) + 2
+
+
+async def test_agent_that_exceeds_the_time_of_its_task_is_stopped_and_judged() -> None:
+    task = Anything(prompt="Go.", agent_timeout=0.3)
+    with ModelServer([shell(1, "sleep 60")]) as server:
+        trace = await rollout(task, at(server))
+    assert (trace.exit_reason, trace.failure, trace.reward) == ("time_limit", None, 0.5)
+
+
+async def test_model_in_this_process_answers_with_the_toolsets_of_the_rollout() -> None:
+    model = ScriptedModel([shell(1, "echo 1"), "Done."])
+
+    class Source:
+        name, provider = "scripted", "testing"
+
+        def for_turn(self) -> ScriptedModel:
+            return model
+
+    wrapped: list[Any] = []
+
+    def wrap(inner: Any) -> Any:
+        wrapped.append(inner)
+        return inner
+
+    endpoint = (Source(), ModelEndpoint(base_url="http://127.0.0.1:9/v1", model="m"))
+    async with RolloutRunner() as runner:
+        trace = await runner.run(Anything(prompt="Go."), endpoint, toolsets=["terminal"], wrap=wrap)
+    assert (trace.failure, trace.reward, wrapped) == (None, 0.5, [model])
+    assert {spec.name for spec in model.requests[0].tools} == {"terminal", "process"}
