@@ -40,6 +40,22 @@ def tags(calls: list[Call], opening: str = "<tool_call>", closing: str = "</tool
     return "\n".join(each)
 
 
+def to_json(value: object) -> str:
+    """Return JSON as the filter `tojson` of a template writes it."""
+    text = json.dumps(value, sort_keys=True)
+    for sign in "<>&'":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text
+
+
+def arguments_first(calls: list[Call]) -> str:
+    """The template of vLLM for Hermes models."""
+    return "".join(
+        f'\n<tool_call>\n{{ "arguments": {to_json(arguments)}, "name": "{name}"}}\n</tool_call> '
+        for name, arguments in calls
+    )
+
+
 def untyped(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
@@ -49,7 +65,7 @@ def mistral(calls: list[Call]) -> str:
         {"name": name, "arguments": arguments, "id": f"abcdefg{number:02}"}
         for number, (name, arguments) in enumerate(calls)
     ]
-    return f"[TOOL_CALLS] {json.dumps(listed)}"
+    return f"[TOOL_CALLS] {to_json(listed)}"
 
 
 def mistral_args(calls: list[Call]) -> str:
@@ -60,7 +76,7 @@ def llama3(calls: list[Call]) -> str:
     return "; ".join(json.dumps({"name": name, "parameters": a}) for name, a in calls)
 
 
-def qwen3_coder(calls: list[Call]) -> str:
+def qwen3_coder(calls: list[Call], untyped: Callable[[object], str] = untyped) -> str:
     def one(name: str, arguments: dict) -> str:
         inside = "".join(
             f"<parameter={key}>\n{untyped(value)}\n</parameter>\n"
@@ -107,15 +123,22 @@ def kimi(calls: list[Call]) -> str:
     return f"<|tool_calls_section_begin|>{''.join(each)}<|tool_calls_section_end|>"
 
 
+def python_text(value: object) -> str:
+    """Return a value as the template of qwen3_coder writes it: True, not true."""
+    return json.dumps(value) if isinstance(value, dict | list) else str(value)
+
+
 LONGCAT = ("<longcat_tool_call>", "</longcat_tool_call>")
 FORMATS: list[tuple[str, Callable[[list[Call]], str]]] = [
     ("hermes", tags),
+    ("hermes", arguments_first),
     ("qwen", tags),
     ("mistral", mistral),
     ("mistral", mistral_args),
     ("llama3_json", llama3),
     ("llama3_json", lambda calls: f"<|python_tag|>{llama3(calls)}"),
     ("qwen3_coder", qwen3_coder),
+    ("qwen3_coder", lambda calls: qwen3_coder(calls, python_text)),
     ("deepseek_v3", lambda calls: deepseek(calls, fenced=True)),
     ("deepseek_v3_1", lambda calls: deepseek(calls, fenced=False)),
     ("kimi_k2", kimi),
