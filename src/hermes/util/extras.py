@@ -29,6 +29,7 @@ _EXTRAS = {
     "postgres": Extra(
         "sessions in a PostgreSQL database", "hermes config set store.url postgresql://…"
     ),
+    "ray": Extra("batch runs on several machines", "hermes batch run PROMPTS.jsonl --ray"),
     "server": Extra("webhooks and the API server", "hermes gateway setup"),
     "web": Extra("web search without a key, readable pages, PDFs", "hermes tools"),
 }
