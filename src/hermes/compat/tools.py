@@ -74,7 +74,7 @@ FAILED: dict[str, dict[str, Any]] = {
     "write_file": {"success": False},
     "patch": {"success": False},
 }
-"""Documented fields of the result of a call that failed, beside `error`."""
+"""Documented fields of the result of a call that failed, in addition to `error`."""
 TOOL_FILES = "hermes_tool_files"  #: Package name of the modules of `discover_builtin_tools`.
 TIMED_OUT = 124  #: Exit code of a command that was stopped after its timeout.
 

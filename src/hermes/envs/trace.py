@@ -215,7 +215,7 @@ class Trace(msgspec.Struct, omit_defaults=True):
 
     @property
     def reward(self) -> float | None:
-        """The weighted sum of the rewards. None after a failure, which is no result: a reward of 0
+        """The weighted sum of the rewards. None after a failure: a reward of 0
         would teach the model that what it did was wrong."""
         if self.failure is not None or not self.rewards:
             return None

@@ -115,8 +115,8 @@ def examine_input(
 ) -> tuple[Concern, ...] | None:
     """Return each reason to ask before a database client, started by `command`, gets `text`.
 
-    None if it is no such client and `text` is no statement that loses data: the program may be a
-    shell then.
+    None if it is not such a client and `text` is not a statement that loses data: the program may
+    be a shell then.
     """
     context = ShellContext(guard, folder)
     parsed = _parse_or_none(partial(unfold_command, command, context.variables))

@@ -84,8 +84,8 @@ class OwnCommands:
     async def run(self, agent: Agent, command: str, *, during_turn: bool = False) -> None:
         """Run a command, show it, and keep both for the next message to the model.
 
-        The agent may use its shell during a turn, so the command then runs beside it: in the same
-        folder, but without a lasting effect on folder and variables.
+        The agent may use its shell during a turn, so the command then runs in a shell of its
+        own: in the same folder, but without a lasting effect on folder and variables.
         """
         shell, cancel = self._app.session(agent).place.workplace.shell, CancelToken()
         options: dict[str, Any] = {
