@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +24,13 @@ CATALOG_SUFFIX, FAILURE_SUFFIX = ".json", ".failed.json"
 log = logging.getLogger(__name__)
 
 
+class HeaderField(NamedTuple):
+    """An argument that is repeated in the HTTP header `Mcp-Param-<name>`."""
+
+    name: str
+    path: tuple[str, ...]  #: Where it is in the arguments.
+
+
 class RemoteTool(msgspec.Struct, frozen=True):
     """A tool of a server that passed `admit_tools`."""
 
@@ -34,6 +41,7 @@ class RemoteTool(msgspec.Struct, frozen=True):
     destructive: bool = False
     open_world: bool = True
     as_task: bool = False  #: With `initialize`, a call has to ask for a task.
+    headers: tuple[HeaderField, ...] = ()
 
 
 class ServerCatalog(msgspec.Struct, frozen=True):
@@ -172,12 +180,26 @@ MAX_SCHEMA_DEPTH = 30
 NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
+HEADER_KEY = "x-mcp-header"
+HEADER_TYPES = ("string", "integer", "boolean")
+SCHEMA_MAPS = frozenset({"patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""More keywords whose values map names to schemas."""
+DATA_KEYWORDS = frozenset({"default", "examples", "const", "enum", HEADER_KEY})
+"""Keywords whose values are not schemas."""
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+
+
 class ToolRejected(Exception):
     """A tool is not offered; the text is the reason."""
 
 
-def admit_tools(offered: list[Any]) -> tuple[tuple[RemoteTool, ...], tuple[str, ...]]:
-    """Return the admitted tools sorted by name, and the rejected ones with their reasons."""
+def admit_tools(
+    offered: list[Any], *, mirrors: bool = False
+) -> tuple[tuple[RemoteTool, ...], tuple[str, ...]]:
+    """Return the admitted tools sorted by name, and the rejected ones with their reasons.
+
+    With `mirrors`, calls repeat arguments in HTTP headers.
+    """
     fit: dict[str, RemoteTool] = {}
     problems: list[str] = []
     for number, each in enumerate(offered, 1):
@@ -185,6 +207,9 @@ def admit_tools(offered: list[Any]) -> tuple[tuple[RemoteTool, ...], tuple[str, 
         label = one_line(str(name or ""), 60) or f"tool {number}"
         try:
             tool = _admit_tool(each)
+            if mirrors:
+                headers = _header_fields(tool.parameters)
+                tool = msgspec.structs.replace(tool, headers=headers)
             if tool.name in fit:
                 raise ToolRejected("there is another of that name")
             fit[tool.name] = tool
@@ -242,6 +267,51 @@ def _parse_parameters(schema: Any) -> dict[str, Any]:
         reason = one_line(str(error).partition("\n")[0], REASON_CHARS)
         raise ToolRejected(f"its parameters are not a valid JSON Schema: {reason}") from error
     return found
+
+
+def _header_fields(schema: dict[str, Any]) -> tuple[HeaderField, ...]:
+    """Return the arguments that HTTP headers repeat, as `x-mcp-header` of their schemas says.
+
+    The protocol wants a tool with an invalid annotation rejected: intermediaries trust the headers.
+    """
+    found: dict[str, HeaderField] = {}
+    for value, path in _schemas(schema):
+        if HEADER_KEY in value:
+            field = _header_field(value, path)
+            if field.name.lower() in found:
+                raise ToolRejected(f"two parameters want the header {field.name[:50]}")
+            found[field.name.lower()] = field
+    return tuple(found.values())
+
+
+def _schemas(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], tuple[str, ...] | None]]:
+    """Yield every schema in `schema` with its path; None if it is not that of one argument."""
+    pending: list[tuple[Any, tuple[str, ...] | None]] = [(schema, ())]
+    while pending:
+        value, path = pending.pop()
+        if isinstance(value, list):
+            pending += [(each, None) for each in value]
+        if not isinstance(value, dict):
+            continue
+        yield value, path
+        for key, part in value.items():
+            if key == "properties" and isinstance(part, dict):
+                pending += [(part[name], None if path is None else (*path, name)) for name in part]
+            elif key in SCHEMA_MAPS and isinstance(part, dict):
+                pending += [(each, None) for each in part.values()]
+            elif key not in DATA_KEYWORDS:
+                pending.append((part, None))
+
+
+def _header_field(schema: dict[str, Any], path: tuple[str, ...] | None) -> HeaderField:
+    name = schema[HEADER_KEY]
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name):
+        raise ToolRejected(f"{HEADER_KEY} of a parameter is not the name of a header")
+    if not path:
+        raise ToolRejected(f"the header {name[:50]} does not belong to one parameter")
+    if schema.get("type") not in HEADER_TYPES:
+        raise ToolRejected(f"the header {name[:50]} is not of a text, integer or boolean")
+    return HeaderField(name, path)
 
 
 def _check_shape(schema: dict[str, Any]) -> None:

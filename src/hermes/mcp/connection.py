@@ -24,6 +24,7 @@ from hermes.mcp.oauth import StoredLoginAuthorizer
 from hermes.mcp.requests import Elicitation, Sampling
 from hermes.mcp.session import MAX_ITEMS, CallTicket, ListResult, McpSession, TicketHandler
 from hermes.mcp.transport import (
+    HEADER_MISMATCH,
     VERSIONS,
     ForeignEndpointError,
     HttpStatusError,
@@ -292,11 +293,23 @@ class ServerConnection:
     ) -> dict[str, Any]:
         """Send a request and return its result. Raises `ToolError`, redacted."""
         seconds = self.settings.timeout
-        return await self.use(
-            lambda session: session.ask(
+
+        async def work(session: McpSession) -> dict[str, Any]:
+            return await session.ask(
                 method, params, seconds=seconds, ticket=ticket, as_task=as_task
             )
-        )
+
+        async def work_with_new_headers(session: McpSession) -> dict[str, Any]:
+            try:
+                return await work(session)
+            except ServerRefused as error:
+                if error.code != HEADER_MISMATCH:
+                    raise
+            # The call was not run: the tool wants other arguments in headers than before.
+            await self._update_catalog(session)
+            return await work(session)
+
+        return await self.use(work_with_new_headers if method == "tools/call" else work)
 
     async def pages(self, method: str, key: str) -> ListResult:
         return await self.use(
@@ -501,6 +514,7 @@ class ServerConnection:
             if self.catalog is None or not session.modern or self._is_stale():
                 await self._update_catalog(session)
             else:
+                session.transport.set_tools(self.catalog.tools)
                 self._cache.seen(self.name)
             opened = True
         finally:
@@ -535,7 +549,9 @@ class ServerConnection:
             seconds = self.settings.connect_timeout
             offered = await session.pages("tools/list", "tools", seconds=seconds)
         # In a thread, because every text is scanned and there may be many.
-        tools, problems = await in_thread(admit_tools, offered.items)
+        mirrors = session.modern and session.transport.kind == "http"
+        tools, problems = await in_thread(admit_tools, offered.items, mirrors=mirrors)
+        session.transport.set_tools(tools)
         if problems:
             shown, more = "; ".join(problems[:MAX_PROBLEMS]), len(problems) - MAX_PROBLEMS
             shown += f"; and {more} more" if more > 0 else ""

@@ -10,9 +10,9 @@ import base64
 import logging
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import httpx2
 import msgspec
@@ -36,6 +36,7 @@ from hermes.util.jsonrpc import JsonRpcMessage, decode
 from hermes.util.text import human_size
 
 if TYPE_CHECKING:
+    from hermes.mcp.catalog import HeaderField, RemoteTool
     from hermes.mcp.oauth import StoredLoginAuthorizer
     from hermes.mcp.session import McpSession
 
@@ -220,7 +221,7 @@ SESSION_HEADER, VERSION_HEADER, LAST_EVENT_HEADER = (
     "MCP-Protocol-Version",
     "Last-Event-ID",
 )
-METHOD_HEADER, NAME_HEADER = "Mcp-Method", "Mcp-Name"
+METHOD_HEADER, NAME_HEADER, PARAM_HEADER = "Mcp-Method", "Mcp-Name", "Mcp-Param-"
 _PLAIN_VALUE = re.compile(r"(?!=\?base64\?)[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 MAX_RECONNECTS = 5  #: Consecutive attempts to reopen a stream that delivers no events.
 FIRST_PAUSE, MAX_PAUSE = 1.0, 30.0
@@ -241,6 +242,7 @@ class _RoutedParams(msgspec.Struct, frozen=True, rename="camel"):
     name: str = ""
     uri: str = ""
     task_id: str = ""
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _RoutedMessage(msgspec.Struct, frozen=True):
@@ -250,15 +252,42 @@ class _RoutedMessage(msgspec.Struct, frozen=True):
     params: _RoutedParams = _RoutedParams()
 
 
-def _routing_headers(data: bytes) -> dict[str, str]:
-    """Return the headers that let intermediaries route a message without reading it."""
+def _routing_headers(
+    data: bytes, fields: Mapping[str, tuple["HeaderField", ...]]
+) -> dict[str, str]:
+    """Return the headers that let intermediaries route a message without reading it. `fields` are
+    the arguments that belong to them, by tool."""
     message = msgspec.json.decode(data, type=_RoutedMessage)
     params, headers = message.params, {METHOD_HEADER: message.method}
     if name := params.task_id or params.name or params.uri:
-        if not _PLAIN_VALUE.fullmatch(name):
-            name = f"=?base64?{base64.b64encode(name.encode()).decode()}?="
-        headers[NAME_HEADER] = name
+        headers[NAME_HEADER] = _header_value(name)
+    if message.method == "tools/call" and (wanted := fields.get(params.name)):
+        arguments = msgspec.json.decode(params.arguments)
+        for field in wanted:
+            if (text := _argument_text(arguments, field.path)) is not None:
+                headers[f"{PARAM_HEADER}{field.name}"] = _header_value(text)
     return headers
+
+
+def _argument_text(value: Any, path: tuple[str, ...]) -> str | None:
+    """Return the argument at `path` as text; None if there is none, or it is not a simple one."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case float() if value.is_integer():
+            return str(int(value))
+        case str() | int():
+            return str(value)
+        case _:
+            return None
+
+
+def _header_value(text: str) -> str:
+    if _PLAIN_VALUE.fullmatch(text):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
 
 class StreamableHttpTransport(McpTransport):
@@ -268,6 +297,7 @@ class StreamableHttpTransport(McpTransport):
         self._client = client
         self._headers: dict[str, str] = {}
         """Headers that identify the session, after the handshake."""
+        self._fields: dict[str, tuple[HeaderField, ...]] = {}
         self._exchanges: dict[int, asyncio.Task[None]] = {}
         self._listening: asyncio.Task[None] | None = None
 
@@ -297,6 +327,9 @@ class StreamableHttpTransport(McpTransport):
         else:
             self._headers.pop(VERSION_HEADER, None)
 
+    def set_tools(self, tools: Sequence["RemoteTool"]) -> None:
+        self._fields = {tool.name: tool.headers for tool in tools if tool.headers}
+
     @property
     def _modern(self) -> bool:
         return self._headers.get(VERSION_HEADER) == MODERN_VERSION
@@ -321,7 +354,7 @@ class StreamableHttpTransport(McpTransport):
     def _post(self, data: bytes) -> _ResponseContext:
         headers = {"Content-Type": JSON, "Accept": f"{JSON}, {EVENTS}", **self._headers}
         if self._modern:
-            headers |= _routing_headers(data)
+            headers |= _routing_headers(data, self._fields)
         return self._client.open("POST", headers, data)
 
     async def _check(self, response: httpx2.Response) -> None:

@@ -60,6 +60,7 @@ TASKS = "io.modelcontextprotocol/tasks"  #: Name of the extension.
 MAX_ROUNDS, MAX_QUESTIONS = 10, 8
 """How often one call may ask for input, and how many questions it may ask each time."""
 FIRST_POLL_PAUSE, MIN_POLL_PAUSE, MAX_POLL_PAUSE = 0.5, 0.1, 30.0
+POLL_RETRY_PAUSES = (0.5, 2.0, 8.0)
 MAX_TASK_ID_CHARS = 1_000
 MAX_MILLISECONDS = 365 * 86_400_000
 FIRST_LISTEN_PAUSE, MAX_LISTEN_PAUSE, MAX_LISTEN_FAILURES = 1.0, 60.0, 5
@@ -428,8 +429,22 @@ class McpSession:
             wish = _seconds(task.get("pollIntervalMs", task.get("pollInterval")))
             await asyncio.sleep(min(max(wish or pause, MIN_POLL_PAUSE), MAX_POLL_PAUSE))
             pause = min(pause * 2, MAX_POLL_PAUSE)
-            task = self._checked("tasks/get", await self._result("tasks/get", params))
+            task = await self._task_state(params)
         return task
+
+    async def _task_state(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of a task. A task outlives a connection, so the request is repeated."""
+        for pause in POLL_RETRY_PAUSES:
+            try:
+                return self._checked("tasks/get", await self._result("tasks/get", params))
+            except (ServerRefused, ServerUnauthorized):
+                raise
+            except McpError as error:
+                if not self.alive:
+                    raise
+                log.info("%s: the state of a task is not known: %s", self.name, error)
+            await asyncio.sleep(pause)
+        return self._checked("tasks/get", await self._result("tasks/get", params))
 
     async def _update_task(
         self, task: dict[str, Any], params: dict[str, Any], answered: set[str], ticket: CallTicket

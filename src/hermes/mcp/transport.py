@@ -17,6 +17,7 @@ A login fails with `LoginFailed`, which is not a `ToolError`: the user has to ac
 """
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
@@ -25,6 +26,7 @@ from hermes.core.errors import HermesError, ToolError
 from hermes.util.text import plain_line
 
 if TYPE_CHECKING:
+    from hermes.mcp.catalog import RemoteTool
     from hermes.mcp.session import McpSession
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,10 @@ class McpTransport(Protocol):
         """Set the protocol version, where messages carry it; empty before the handshake."""
         return
 
+    def set_tools(self, tools: Sequence["RemoteTool"]) -> None:  # noqa: ARG002 - as above
+        """Set the tools of the server, where a call repeats arguments outside of its message."""
+        return
+
     def listen(self) -> None:
         """Accept requests and notifications of the server, after the handshake."""
         return
@@ -102,6 +108,7 @@ class McpTransport(Protocol):
 # Errors.
 
 USER_REJECTED = -1
+HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 URL_ELICITATION_REQUIRED = -32042
 

@@ -10,7 +10,7 @@ import binascii
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +51,7 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 MAX_LIMIT = 200  #: Entries of one result.
+READ_ROWS = 100  #: Messages that are read at once for a result.
 MAX_TEXT = 20_000  #: Characters of one message; `attachments_fetch` returns longer ones in pieces.
 MAX_PAGE = 100_000  #: Characters of the messages of one result, after the first message.
 MAX_PIECE = 1_000_000  #: Bytes of one piece of an attachment.
@@ -167,23 +168,40 @@ class ConversationService:
         id or those after one."""
         info, row = await self._find(session_key)
         key = row.session_key if row else info.id
-        shown: list[Json] = []
-        for entry in await self._store.entries(info.id):
-            if not isinstance(entry, LoggedMessage):  # the summary of a compaction
-                facts = self._message(entry, None, None, tools=tools) if after is None else None
-            elif (before is None or entry.id < before) and (after is None or entry.id > after):
-                facts = self._message(entry.message, entry.id, entry.timestamp, tools=tools)
-            else:
-                continue
-            if facts is not None:
-                shown.append(facts)
-        if after is not None:
-            page = _fit(shown, _limit(limit))
-            more: Json = {"next_after": page[-1]["id"]} if 0 < len(page) < len(shown) else {}
-        else:
-            page = _fit(shown[::-1], _limit(limit))[::-1]
-            more = {"next_before": page[0]["id"]} if 0 < len(page) < len(shown) else {}
-        return self._clean({"session_key": key, "session_id": info.id, "messages": page, **more})
+        limit, shown = _limit(limit), list[Json]()
+        async for facts in self._read(info.id, before, after, tools=tools):
+            shown.append(facts)
+            if sum(each["id"] is not None for each in shown) > limit:
+                break
+        page = _fit(shown, limit)
+        # A page ends with a message of the log, whose id continues it. A summary has none.
+        while len(page) < len(shown) and page[-1]["id"] is None:
+            page.append(shown[len(page)])
+        name = "next_before" if after is None else "next_after"
+        more: Json = {name: page[-1]["id"]} if len(page) < len(shown) else {}
+        ordered = page if after is not None else page[::-1]
+        return self._clean({"session_key": key, "session_id": info.id, "messages": ordered, **more})
+
+    async def _read(
+        self, session_id: str, before: int | None, after: int | None, *, tools: bool
+    ) -> AsyncIterator[Json]:
+        """Yield the messages of a conversation that are shown: after an id the oldest first, else
+        the newest first."""
+        ids: list[int] | None = None
+        while entries := await self._store.page(session_id, READ_ROWS, before=before, after=after):
+            is_first, ids = ids is None, _ids(entries)
+            if not ids and not is_first:  # a summary that the page before has as well
+                return
+            for entry in entries if after is not None else reversed(entries):
+                if isinstance(entry, LoggedMessage):
+                    facts = self._message(entry.message, entry.id, entry.timestamp, tools=tools)
+                else:  # the summary of a compaction
+                    facts = self._message(entry, None, None, tools=tools)
+                if facts is not None:
+                    yield facts
+            if not ids:
+                return
+            before, after = (ids[0], None) if after is None else (before, ids[-1])
 
     # Attachments
 
@@ -399,6 +417,26 @@ class ConversationService:
         waiting = [_approval(row) for row in rows if row.valid_until > now]
         return self._clean({"approvals": [each for each in waiting if each]})
 
+    async def decisions(self, token: str) -> tuple[str, dict[str, tuple[str, str]]]:
+        """Return the text of an open approval, and decision and scope by their label for the user.
+
+        Both are empty if it is not open. A scope that needs a second confirmation is not offered.
+        """
+        waiting = (await self.permissions_list_open())["approvals"]
+        found = next((each for each in waiting if each["id"] == token), None)
+        if found is None:
+            return "", {}
+        return found["text"], _labels(found["scopes"])
+
+    async def permissions_choose(self, token: str, label: str) -> Json:
+        """Answer an approval with a label of `decisions`."""
+        _text, labels = await self.decisions(token)
+        if labels and label not in labels:
+            raise UsageError(f"{label[:100]!r} is not one of the decisions of the form")
+        # Without labels it was answered elsewhere meanwhile, which is reported.
+        decision, scope = labels.get(label, ("deny", ""))
+        return await self.permissions_respond(token, decision, scope, confirm=False)
+
     async def permissions_respond(
         self, token: str, decision: str, scope: str, *, confirm: bool
     ) -> Json:
@@ -557,6 +595,10 @@ class ConversationService:
         return value
 
 
+def _ids(entries: Iterable[LoggedMessage | Message]) -> list[int]:
+    return [entry.id for entry in entries if isinstance(entry, LoggedMessage)]
+
+
 def _limit(limit: int) -> int:
     if not 1 <= limit <= MAX_LIMIT:
         raise UsageError(f"limit is a number from 1 to {MAX_LIMIT}")
@@ -667,6 +709,16 @@ def _approval(row: ApprovalRow) -> Json | None:
             for each in question.scopes
         ],
     }
+
+
+def _labels(scopes: Iterable[Json]) -> dict[str, tuple[str, str]]:
+    labels = {"Allow once": ("once", "")}
+    for each in scopes:
+        if not each["confirm"]:  # of two with one label, the first is the narrower one
+            scope, allows = each["scope"], each["allows"]
+            labels.setdefault(f"Allow in this session: {allows}", ("session", scope))
+            labels.setdefault(f"Always allow: {allows}", ("always", scope))
+    return {**labels, "Deny": ("deny", "")}
 
 
 def _resolution(row: ApprovalRow) -> Json:

@@ -1,7 +1,7 @@
 """The tools for MCP clients, over standard input and output or HTTP.
 
 The SDK speaks both eras of the protocol: `server/discover` of 2026-07-28 and `initialize` before.
-No state is kept between requests; cursors are explicit.
+Cursors are explicit: nothing that a client needs is kept between requests.
 """
 
 import asyncio
@@ -13,11 +13,18 @@ import logging
 import secrets
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 from mcp.server.caching import CacheHint
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import (
+    AcceptedElicitation,
+    Context,
+    Elicit,
+    ElicitationResult,
+    MCPServer,
+    Resolve,
+)
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import (
@@ -29,7 +36,7 @@ from mcp.types import (
     TextContent,
     ToolAnnotations,
 )
-from pydantic import Field
+from pydantic import BaseModel, Field, create_model
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -54,6 +61,8 @@ MIN_TOKEN_CHARS = 16
 LOOPBACK = "127.0.0.1"
 ALL_ADDRESSES = frozenset({"0.0.0.0", "::"})
 MAX_CONNECTIONS = 200
+MAX_SESSIONS = 1_000
+SESSION_SECONDS = 86_400.0  #: How long a client of the handshake era may be silent.
 DRAIN_SECONDS = 3.0
 LIST_TTL_MS = 3_600_000  #: The tools stay the same while the server runs.
 INSTRUCTIONS = """\
@@ -65,6 +74,7 @@ SessionKey = Annotated[
     str, Field(description="session_key of a conversation, as conversations_list returns it")
 ]
 Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT, description="most entries to return")]
+MessageId = Annotated[int, Field(ge=0, le=2**53)]
 PageCursor = Annotated[str, Field(description="next_cursor of the page before; empty: first page")]
 EventCursor = Annotated[
     str,
@@ -76,10 +86,18 @@ EventCursor = Annotated[
 OnlyConversation = Annotated[
     str, Field(description="only events of this conversation; empty: of all")
 ]
+ASK: Final = "ask"
+NOT_DECIDED = "the user did not decide; the approval is still open"
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 SENDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
 DECIDES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
 WRITING_TOOLS = {"messages_send": SENDS, "permissions_respond": DECIDES}
+
+
+class Decision(BaseModel):
+    """What the user chose in a form: a label of `ConversationService.decisions`."""
+
+    decision: str  #: Empty if no form was shown.
 
 
 def create_server(service: ConversationService, *, read_only: bool = False) -> MCPServer[Any]:
@@ -125,7 +143,8 @@ def _reported(
 
 def _tools(service: ConversationService) -> list[Callable[..., Any]]:
     """Return the tools. Their names, docstrings and annotations are what clients see."""
-    return [*_conversation_tools(service), *_event_tools(service), *_sending_tools(service)]
+    make = (_conversation_tools, _event_tools, _sending_tools, _approval_tools)
+    return [tool for each in make for tool in each(service)]
 
 
 def _conversation_tools(service: ConversationService) -> list[Callable[..., Any]]:
@@ -151,8 +170,10 @@ def _conversation_tools(service: ConversationService) -> list[Callable[..., Any]
     async def messages_read(
         session_key: SessionKey,
         limit: Limit = 50,
-        before: Annotated[int | None, Field(description="only messages before this id")] = None,
-        after: Annotated[int | None, Field(description="only messages after this id")] = None,
+        before: Annotated[
+            MessageId | None, Field(description="only messages before this id")
+        ] = None,
+        after: Annotated[MessageId | None, Field(description="only messages after this id")] = None,
         include_tools: Annotated[
             bool, Field(description="also calls of tools and their results")
         ] = False,
@@ -165,7 +186,7 @@ def _conversation_tools(service: ConversationService) -> list[Callable[..., Any]
     @reported
     async def attachments_fetch(
         session_key: SessionKey,
-        message_id: Annotated[int, Field(description="id of the message")],
+        message_id: Annotated[MessageId, Field(description="id of the message")],
         index: Annotated[
             int | None, Field(description="which attachment; without it, they are listed")
         ] = None,
@@ -256,18 +277,48 @@ def _sending_tools(service: ConversationService) -> list[Callable[..., Any]]:
         """List the chats to which messages can be sent."""
         return await service.channels_list(platform, limit, cursor)
 
+    return [channels_list, messages_send]
+
+
+def _approval_tools(service: ConversationService) -> list[Callable[..., Any]]:
+    reported = _reported(service)
+
     @reported
     async def permissions_list_open() -> dict[str, Any]:
         """List the approvals that the agent waits for, each with the whole text of the request."""
         return await service.permissions_list_open()
 
     @reported
+    async def ask_user(
+        id: str,  # noqa: A002 - as below
+        decision: str,
+        ctx: Context[Any, Any],
+    ) -> Elicit[Decision] | Decision:
+        """Ask the user of the client with a form: in the answer to the call, or before 2026-07-28
+        with a request."""
+        text, labels = await service.decisions(id) if decision == ASK else ("", {})
+        if not labels:
+            return Decision(decision="")
+        offered = ctx.client_capabilities.elicitation if ctx.client_capabilities else None
+        if offered is None or (offered.form is None and offered.url is not None):
+            raise UsageError(
+                "this client cannot ask its user with a form",
+                hint="ask the user yourself, and give the decision",
+            )
+        choices = Field(title="Decision", json_schema_extra={"enum": list(labels)})
+        return Elicit(text, create_model("Decision", __base__=Decision, decision=(str, choices)))
+
+    @reported
     async def permissions_respond(
         id: Annotated[str, Field(description="id of an open approval")],  # noqa: A002 - a documented name
+        asked: Annotated[ElicitationResult[Decision], Resolve(ask_user)],
         decision: Annotated[
-            Literal["once", "session", "always", "deny", "allow-once", "allow-always"],
-            Field(description="one of the decisions that the approval offers"),
-        ],
+            Literal["ask", "once", "session", "always", "deny", "allow-once", "allow-always"],
+            Field(
+                description="one of the decisions that the approval offers; ask: your user is"
+                " shown the request and decides in a form"
+            ),
+        ] = ASK,
         scope: Annotated[
             str, Field(description="for session and always: what is allowed; empty: the narrowest")
         ] = "",
@@ -275,11 +326,15 @@ def _sending_tools(service: ConversationService) -> list[Callable[..., Any]]:
             bool, Field(description="for scopes that must be confirmed: true")
         ] = False,
     ) -> dict[str, Any]:
-        """Answer an open approval, with the rights of an owner. Ask your user first: the agent
-        then does what the text says. An approval is answered once."""
+        """Answer an open approval, with the rights of an owner. Leave the decision to your user:
+        the agent then does what the text says. An approval is answered once."""
+        if not isinstance(asked, AcceptedElicitation):
+            return {"id": id, "accepted": False, "answer": "", "note": NOT_DECIDED}
+        if asked.data.decision:
+            return await service.permissions_choose(id, asked.data.decision)
         return await service.permissions_respond(id, decision, scope, confirm=confirm)
 
-    return [channels_list, messages_send, permissions_list_open, permissions_respond]
+    return [permissions_list_open, permissions_respond]
 
 
 # Standard input and output
@@ -379,7 +434,9 @@ async def serve_http(
     server = create_server(service, read_only=read_only)
     app = server.streamable_http_app(
         streamable_http_path=PATH,
-        stateless_http=True,
+        # A session lets a client of the handshake era answer forms; nothing else is kept in it.
+        session_idle_timeout=SESSION_SECONDS,
+        max_sessions=MAX_SESSIONS,
         transport_security=TransportSecuritySettings(
             allowed_hosts=list(options.hosts), allowed_origins=list(options.origins)
         ),

@@ -298,6 +298,7 @@ class SessionStore(StorePart):
 
     messages = read(message_queries.conversation)
     entries = read(message_queries.entries)
+    page = read(message_queries.page)
     log = read(message_queries.log)
     log_since = read(message_queries.log_since)
     newest_message_id = read(message_queries.newest_id)

@@ -301,6 +301,32 @@ async def test_task_that_never_ends_obeys_the_timeout_and_is_cancelled(stage: St
     await cancelled(log)
 
 
+async def test_task_survives_broken_connections(stage: Stage, monkeypatch) -> None:
+    monkeypatch.setattr(mcp_session, "POLL_RETRY_PAUSES", (0.0, 0.0))
+    task = {"resultType": "complete", "taskId": "t1", "pollIntervalMs": 1}
+    async with Site() as site:
+        modern = modern_site(site)
+
+        async def act(request: Request, reply: Reply) -> None:
+            started = {**task, "resultType": "task", "status": "working"}
+            await reply.json({"id": request.message["id"], "result": started})
+
+        async def post(request: Request, reply: Reply) -> None:
+            if request.message["method"] != "tasks/get":
+                await modern(request, reply)
+            elif len(site.seen("tasks/get")) == 2:
+                await reply.status(503)
+            elif len(site.seen("tasks/get")) == 3:
+                content = [{"type": "text", "text": "found"}]
+                ended = {**task, "status": "completed", "result": {"content": content}}
+                await reply.json({"id": request.message["id"], "result": ended})
+
+        site.handlers["POST"], site.act = post, act
+        assert await stage.act(stage.hub(McpServer(url=site.url)), "x") == "found"
+        assert len(site.seen("tools/call")) == 1
+        assert site.seen("tasks/cancel") == []
+
+
 async def test_task_is_cancelled_when_the_turn_is_stopped(stage: Stage) -> None:
     log = stage.folder / "heard"
     hub = stage.hub(program("modern", env={"HEARD": str(log)}))

@@ -94,7 +94,7 @@ async def connect() -> AsyncIterator[Connect]:
     """Starts the server and a client of the SDK: `client = await connect("http", "auto")`."""
     async with AsyncExitStack() as stack:
 
-        async def start(transport: str, mode: str = "auto", *words: str) -> Client:
+        async def start(transport: str, mode: str = "auto", *words: str, **options: Any) -> Client:
             if transport == "stdio":
                 place: Any = stdio_client(stdio_parameters(*words))
             else:
@@ -102,6 +102,6 @@ async def connect() -> AsyncIterator[Connect]:
                 http = httpx2.AsyncClient(headers=server.headers, timeout=60)
                 await stack.enter_async_context(http)
                 place = streamable_http_client(server.url, http_client=http)
-            return await stack.enter_async_context(Client(place, mode=mode))
+            return await stack.enter_async_context(Client(place, mode=mode, **options))
 
         yield start

@@ -136,6 +136,33 @@ class TestMessages:
         end = await service.messages_read(KEY, 9, None, after["next_after"], tools=False)
         assert [each["text"] for each in end["messages"]] == ["m4", "m5"]
         assert "next_after" not in end
+        between = await service.messages_read(KEY, 9, ids[4], ids[1], tools=False)
+        assert [each["text"] for each in between["messages"]] == ["m2", "m3"]
+        assert (await service.messages_read(KEY, 9, 0, None, tools=False))["messages"] == []
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 7, 200])
+    async def test_pages_are_the_whole_conversation_around_a_summary(self, store, service, limit):
+        await session(store, "s1", *(f"m{number}" for number in range(150)))
+        head, tail = (await store.entries("s1"))[:20], (await store.entries("s1"))[-120:]
+        await store.compact("s1", "s2", (*head, User.say("the summary"), *tail))
+        await session(store, "other", "elsewhere")
+        await store.append("s2", Assistant((ToolCall("c", "terminal", "{}"),), "tool_calls"))
+        await store.append("s2", ToolResult("c", "terminal", "hidden"))
+        await store.append("s2", Assistant((Text("the end"),)))
+        texts: list[str] = []
+        before = None
+        while not texts or before:
+            page = await service.messages_read("s2", limit, before, None, tools=False)
+            texts = [*(each["text"] for each in page["messages"]), *texts]
+            before = page.get("next_before")
+        numbers = [f"m{number}" for number in range(150)]
+        assert texts == [*numbers[:20], "the summary", *numbers[-120:], "the end"]
+        texts, after = [], 0
+        while after is not None:
+            page = await service.messages_read("s2", limit, None, after, tools=False)
+            texts += [each["text"] for each in page["messages"]]
+            after = page.get("next_after")
+        assert texts == [*numbers[:20], *numbers[-120:], "the end"]
 
     async def test_undone_messages_are_not_part_of_the_conversation(self, store, service):
         await session(store, "s1", "one", "two", "three", "four")

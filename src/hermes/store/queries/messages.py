@@ -38,6 +38,13 @@ FROM messages JOIN sessions ON sessions.id = session_id
 WHERE messages.id > ? AND messages.id <= ? AND role IN ('user', 'assistant') ORDER BY messages.id
 """
 _LOGGED = f"SELECT id, timestamp, token_count, {NAMES} FROM messages"
+# The ids come from an index, so only the rows of the page are read.
+_PAGE = f"""
+{_LOGGED} WHERE id IN (
+    SELECT id FROM messages WHERE session_id = ? AND id >= ? AND id <= ? ORDER BY id %s LIMIT ?
+) ORDER BY id
+"""
+MAX_ID = 2**63 - 1
 
 
 def append(
@@ -256,6 +263,40 @@ def entries(database: Database, session_id: str) -> tuple[Entry, ...]:
     return tuple(
         [entry for piece in pieces(database, session_id) for entry in _entries(database, piece)]
     )
+
+
+def page(
+    database: Database,
+    session_id: str,
+    limit: int,
+    *,
+    before: int | None = None,
+    after: int | None = None,
+) -> tuple[Entry, ...]:
+    """Return at most `limit` logged messages of the conversation, oldest first: the last ones,
+    those before a message id, or those after one. The messages that are not in the log are among
+    the last ones and those before an id."""
+    if not sessions.exists(database, session_id):
+        raise sessions.not_found(session_id)
+    whole, parts = pieces(database, session_id), list[Sequence[Entry]]()
+    lowest, highest = (after or 0) + 1, MAX_ID if before is None else before - 1
+    owner = database.rows("SELECT session_id FROM messages WHERE id = ?", (before or 0,))
+    is_reached = before is None
+    for piece in reversed(whole) if after is None else whole:
+        if limit <= 0:
+            break
+        if isinstance(piece, Span):
+            last = piece.last or MAX_ID
+            order = "DESC" if after is None else "ASC"
+            values = (piece.session_id, max(piece.first, lowest), min(last, highest), limit)
+            rows = database.rows(_PAGE % order, values)
+            parts.append(logged(rows))
+            limit -= len(rows)
+            ends_here = piece.first <= (before or 0) <= last and owner == [(piece.session_id,)]
+            is_reached = is_reached or bool(rows) or ends_here
+        elif after is None and is_reached:
+            parts.append(_entries(database, piece))
+    return tuple(entry for part in (parts[::-1] if after is None else parts) for entry in part)
 
 
 def write(
