@@ -122,7 +122,10 @@ def _image(block: Mapping[str, Any]) -> Image:
 
 def file_path(uri: str) -> str:
     """Return the path of a `file:` address, and any other address as it is."""
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
     return unquote(parts.path) if parts.scheme == "file" else uri
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,7 +16,13 @@ import msgspec
 
 from hermes import __version__
 from hermes.config.home import Home
-from hermes.core.errors import CredentialMissing, CredentialRefused, HermesError, UsageError
+from hermes.core.errors import (
+    CredentialMissing,
+    CredentialRefused,
+    HermesError,
+    SessionNotFound,
+    UsageError,
+)
 from hermes.util import files
 from hermes.util.jsonrpc import (
     INTERNAL_ERROR,
@@ -42,6 +49,7 @@ INVALID_REQUEST = -32600
 MAX_LINE = 64 * 2**20  #: Bytes of a message of the editor.
 MAX_REQUESTS = 256  #: Requests of the editor at the same time: one prompt for each session.
 PAGE = 50  #: Sessions in one answer to `session/list`.
+_CURSOR = re.compile(r"\d{1,9}", re.ASCII)
 FOLDERS_FILE = "acp-folders.json"
 MAX_FOLDERS = 1_000
 SESSION_CAPABILITIES = ("list", "resume", "close", "delete", "fork", "additionalDirectories")
@@ -272,7 +280,7 @@ class AcpServer:
 
         app, offset = await self._get_app(), 0
         if params.cursor:
-            if not params.cursor.isdecimal():
+            if not _CURSOR.fullmatch(params.cursor):
                 raise UsageError("the cursor is not one of this server")
             offset = int(params.cursor)
         wanted = SessionFilter(
@@ -445,6 +453,8 @@ def _checked(kind: type[Any], handle: Handler) -> Callable[[dict[str, Any], Any]
             return await handle(given)
         except (CredentialMissing, CredentialRefused) as error:
             raise RpcError(_text(error), AUTH_REQUIRED) from None
+        except SessionNotFound as error:
+            raise RpcError(_text(error), RESOURCE_NOT_FOUND) from None
         except UsageError as error:
             raise RpcError(_text(error), INVALID_PARAMS) from None
         except HermesError as error:

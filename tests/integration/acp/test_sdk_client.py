@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -121,17 +122,20 @@ async def test_a_cancelled_stream_ends_as_cancelled_and_keeps_its_text(editor, w
 
 
 async def test_a_cancelled_command_is_stopped(editor, work):
-    steps = [Step((call("terminal", command="sleep 300; touch late"),))]
+    pid = work / "pid"
+    steps = [Step((call("terminal", command="echo $$ > pid; exec sleep 300"),))]
     with ModelServer(steps) as server:
         async with editor(server) as e:
             session = await e.agent.new_session(cwd=str(work), mcp_servers=[])
             prompt = asyncio.create_task(
                 e.agent.prompt(session_id=session.session_id, prompt=said("wait"))
             )
-            await eventually(lambda: e.of("tool_call"))
+            await eventually(lambda: pid.exists() and pid.read_text().strip())
+            os.kill(int(pid.read_text()), 0)
             await e.agent.cancel(session_id=session.session_id)
             assert (await prompt).stop_reason == "cancelled"
-    assert not (work / "late").exists()
+            with pytest.raises(ProcessLookupError):
+                os.kill(int(pid.read_text()), 0)
 
 
 async def test_a_loaded_session_replays_everything_before_the_answer(editor, work):

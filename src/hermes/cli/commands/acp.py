@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, cast
 
 from hermes.acp import serve_stdio
-from hermes.cli.context import Cli, Command
+from hermes.cli.context import Cli, Command, arg
+from hermes.cli.main import run_hermes
 from hermes.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from hermes.core.ports import Scheduler
 
 
-def run(_args: Namespace, cli: Cli) -> int:
+def run(args: Namespace, cli: Cli) -> int:
+    if args.action:
+        # Editors append the arguments of a terminal login to the command of the agent.
+        return run_hermes(cli, args.action)
     if cli.stdin.isatty():
         raise UsageError(
             "an editor starts this command and talks to it through pipes",
@@ -31,7 +35,7 @@ async def _serve(cli: Cli) -> None:
             # The answer to `initialize` does not wait for these.
             from hermes.app import App
             from hermes.cli.extensions import load_extensions
-            from hermes.cli.session import LazyScheduler
+            from hermes.cli.session import LazyScheduler, connect_trainer
             from hermes.compat.runtime import TextProgress
 
             loaded = cli.load()
@@ -39,10 +43,16 @@ async def _serve(cli: Cli) -> None:
             app = App(cli.home, loaded, TextProgress(cli.note), cli.note, extensions=extensions)
             await stack.enter_async_context(app)
             app.services.scheduler = cast("Scheduler", LazyScheduler(app))
+            connect_trainer(app)
             await extensions.settle()
             return app
 
         await serve_stdio(cli.home, open_app)
 
 
-COMMAND = Command("acp", run, "serve an editor over the Agent Client Protocol")
+COMMAND = Command(
+    "acp",
+    run,
+    "serve an editor over the Agent Client Protocol",
+    arg("action", nargs="?", choices=["setup"], help="what editors run to sign in"),
+)
