@@ -128,6 +128,9 @@ class HttpServer:
                 f"{label} cannot listen on {host} port {port}: {reason}", hint=hint
             ) from error
         self._socket.setblocking(False)
+        # asyncio sets this only for sockets that name their protocol, which `create_server` does
+        # not. Without it each response on a kept connection waits 40 ms for an acknowledgement.
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._host, self._label, self._drain_seconds = host, label, drain_seconds
         self.port: int = self._socket.getsockname()[1]
         self._server = _UvicornServer(
