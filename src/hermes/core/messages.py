@@ -51,7 +51,8 @@ def image_kind(start: bytes) -> str:
 
 
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
-    """The reasoning of the model. Only `details` and `items` are ever sent back to a provider."""
+    """The reasoning of the model. `details` and `items` are sent back to a provider; `text` only to
+    endpoints whose profile names a field for it."""
 
     text: str = ""
     details: tuple[dict[str, Any], ...] = ()

@@ -110,6 +110,8 @@ NO_KEY_REASON = "no key is configured"  #: `Target.source` when nothing is confi
 
 LOCAL = "local"
 DEFAULT_REGION = "us-east-1"
+OPENAI_API, OPENAI_ADDRESS = "openai-api", "OPENAI_BASE_URL"
+THINKING_FIELD = "reasoning_content"  #: Of servers at addresses that no known provider has.
 
 
 class ProviderCandidate(msgspec.Struct, frozen=True):
@@ -161,6 +163,9 @@ class Resolver:
             own = [f"{CUSTOM}:{each.name}" for each in self._settings.custom_providers]
             known = ", ".join([*(each.id for each in endpoints.ENDPOINTS), *own])
             raise ConfigError(f"unknown provider {name!r}", hint=f"known: {known}")
+        if wanted.lower() == OPENAI_API:
+            # As in Harbor: unlike `openai`, it must not ignore the variable and ask OpenAI itself.
+            return msgspec.structs.replace(endpoint, base_url_vars=(OPENAI_ADDRESS,))
         return endpoint
 
     def with_model(self, target: Target, model: str) -> Target:
@@ -235,6 +240,11 @@ class Resolver:
         profile = _with_cache_price(profile, settings.prompt_caching.cache_ttl)
         if extra := routing_body(endpoint, settings.provider_routing):
             profile = msgspec.structs.replace(profile, extra_body={**profile.extra_body, **extra})
+        unknown = bool(base_url) and endpoint_of_host(base_url) is None
+        if unknown and not (profile.strict or profile.thinking_field):
+            # Servers of open models need the reasoning of earlier steps, and a server that records
+            # a conversation for training takes a reply without it for another reply.
+            profile = msgspec.structs.replace(profile, thinking_field=THINKING_FIELD)
         return profile
 
     def _address(self, endpoint: Endpoint, choice: ModelChoice) -> str:

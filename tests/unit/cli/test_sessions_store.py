@@ -56,13 +56,27 @@ def test_an_export_imported_elsewhere_is_the_same(hermes, empty, out, tmp_path):
 
 
 def test_an_export_is_private_and_replaced_only_when_forced(hermes, out):
-    hermes("export", str(out), "--session-id", "the plan")
+    hermes("export", str(out))
     assert stat.S_IMODE(out.stat().st_mode) == 0o600
-    hermes("export", str(out)).expect(2, err="exists already")
-    assert len(lines(out)) == 1
+    hermes("export", str(out), "--session-id", "the plan").expect(2, err="exists already")
+    assert len(lines(out)) == 2
     out.chmod(0o644)
-    assert hermes("export", str(out), "--force").code == 0
-    assert (len(lines(out)), stat.S_IMODE(out.stat().st_mode)) == (2, 0o644)
+    assert hermes("export", str(out), "--session-id", "the plan", "--force").code == 0
+    assert (len(lines(out)), stat.S_IMODE(out.stat().st_mode)) == (1, 0o644)
+
+
+def test_an_earlier_export_of_the_same_sessions_is_replaced(hermes, out):
+    hermes("export", str(out), "--session-id", "the plan")
+    hermes("export", str(out)).expect(out="wrote 2 sessions")
+    first, second = lines(out)
+    for changed in (
+        "a note\n",
+        json.dumps({**first, "message_count": first["message_count"] + 1}),
+        json.dumps({**second, "id": "of another store"}),
+    ):
+        out.write_text(changed)
+        hermes("export", str(out)).expect(2, err="exists already")
+        assert out.read_text() == changed
 
 
 def test_an_export_can_be_narrowed(hermes, out):

@@ -79,6 +79,29 @@ def test_an_alias_names_the_same_provider():
     assert resolver(ALL_KEYS).resolve(ModelChoice(provider="Grok")).provider == "xai"
 
 
+def test_openai_api_is_openai_and_does_not_ignore_the_address_of_the_environment():
+    choice = ModelChoice(provider="openai-api", model="m")
+    target = resolver({"OPENAI_API_KEY": "k"}).resolve(choice)
+    assert (target.provider, target.base_url) == ("openai", "https://api.openai.com/v1")
+    elsewhere = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    with pytest.raises(CredentialMissing, match="the key of OpenAI is not sent there"):
+        resolver(elsewhere).resolve(choice)
+
+
+@pytest.mark.parametrize(
+    ("choice", "field"),
+    [
+        ({"provider": "custom", "base_url": "http://127.0.0.1:9/v1"}, "reasoning_content"),
+        ({"provider": "groq", "base_url": "http://127.0.0.1:9/v1", "api_key": "k"}, ""),  # strict
+        ({"provider": "custom", "base_url": "https://api.openai.com/v1", "api_key": "k"}, ""),
+        ({"provider": "openrouter", "api_key": "k"}, ""),
+    ],
+)
+def test_reasoning_is_sent_back_to_servers_that_no_known_provider_has(choice, field):
+    target = resolver().resolve(ModelChoice(model="m", **choice))
+    assert target.profile.thinking_field == field
+
+
 def test_variables_other_programs_use_do_not_choose_a_provider():
     for endpoint in ENDPOINTS:
         for variable in endpoint.shared_key_vars:

@@ -551,10 +551,29 @@ async def _export(args: Namespace, cli: Cli, store: SessionStore) -> None:
             cli.stdout.write(piece)
         cli.stdout.flush()
         return
-    with ops.replaced(out, overwrite=args.force) as file:
+    overwrite = args.force or (form == ops.ExportFormat.JSONL and _holds_less(out, infos))
+    with ops.replaced(out, overwrite=overwrite) as file:
         async for piece in pieces:
             file.write(piece)
     cli.say(f"wrote {many(len(infos), 'session')} to {out}")
+
+
+class _ExportedSession(msgspec.Struct):
+    id: str
+    message_count: int
+    messages: msgspec.Raw
+
+
+def _holds_less(path: Path, infos: Sequence[SessionInfo]) -> bool:
+    """Return whether a file is an earlier export and `infos` have all that it holds. Programs that
+    continue a session export it to the same file again."""
+    counts = {info.id: info.message_count for info in infos}
+    try:
+        with path.open("rb") as file:
+            held = [msgspec.json.decode(line, type=_ExportedSession) for line in file]
+    except (OSError, msgspec.MsgspecError):
+        return False
+    return all(each.message_count <= counts.get(each.id, -1) for each in held)
 
 
 async def _sessions_to_export(args: Namespace, store: SessionStore) -> list[SessionInfo]:
