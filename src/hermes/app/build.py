@@ -311,6 +311,7 @@ async def _open_parts(s: AgentSession, stack: AsyncExitStack) -> None:
         (*request.shared_folders, *skills),
         confined=confined,
         image=request.image,
+        container=request.container,
     )
     if request.adapt_workplace is not None:
         workplace = request.adapt_workplace(s.place.workplace)
@@ -633,7 +634,7 @@ def _agent_options(s: AgentSession, hooks: SessionHooks, *, abandoned: bool) -> 
         on_turn_end=tuple(on_turn_end),
         background=tuple(background),
         has_next_turn=request.goes_on,
-        wraps_up=not request.is_rollout,
+        wraps_up=settings.agent.wrap_up and not request.is_rollout,
         budget=s.parent.agent.budget if s.parent and not s.background else None,
         abandoned=abandoned,
     )

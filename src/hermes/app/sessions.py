@@ -13,7 +13,7 @@ from hermes.config.home import Home
 from hermes.config.settings import McpServer, PermissionMode, SessionSettings, Settings
 from hermes.core.errors import StoreError
 from hermes.core.messages import Message
-from hermes.core.ports import Approver, Clarifier, Outbox, Scheduler
+from hermes.core.ports import Approver, Clarifier, Outbox, Scheduler, Trainer
 from hermes.memory import MemoryScope
 from hermes.providers import Target
 from hermes.store import SessionFilter, SessionStore, open_store
@@ -75,6 +75,8 @@ class SessionRequest(msgspec.Struct, frozen=True):
     """Cost limit of the session, in addition to the limits of the settings."""
     backend: str = ""  #: Replaces `terminal.backend`.
     image: str = ""  #: Container image that replaces that of the settings.
+    container: Mapping[str, Any] = {}
+    """Fields of `terminal.docker.DockerOptions` that replace those of the settings."""
     origin: str = ""  #: The chat it is for, as a target of messages: `telegram:-100:17`.
     sends_files: bool = True  #: False: files that the answer names are never sent.
     persists: bool = True
@@ -102,6 +104,7 @@ class Services(msgspec.Struct):
 
     scheduler: Scheduler | None = None
     outbox: Outbox | None = None
+    trainer: Trainer | None = None
 
 
 def store_exists(home: Home, url: str) -> bool:

@@ -324,6 +324,7 @@ def session_services(
     return SessionServices(
         # A scheduled job must not schedule further jobs.
         scheduler=services.scheduler if request.source != "cron" else None,
+        trainer=services.trainer if not request.user_id else None,  # runs are the owner's
         outbox=services.outbox,
         user=request.user_id,
         origin=request.origin,
@@ -338,7 +339,7 @@ def unbound_services(
 ) -> SessionServices:
     """Return services for tools that are only listed: they have schemas and are never called."""
     unused: Any = object()
-    services, notes = Services(unused, unused), open_notes(loaded, home, place, request)
+    services, notes = Services(unused, unused, unused), open_notes(loaded, home, place, request)
     skills = SkillCatalog(loaded, home, (), log.info).session(place, request.source, str, None)
     return session_services(request, services, skills, notes, sessions=unused, spawner=unused)
 

@@ -54,10 +54,12 @@ def make_workspace(
     *,
     confined: bool = False,
     image: str = "",
+    container: Mapping[str, Any] | None = None,
 ) -> SessionWorkspace:
     """Create the environment of `backend`, by default `terminal.backend`, without starting it.
 
-    `image` replaces the container image of the settings.
+    `image` replaces the container image of the settings. `container` has fields of `DockerOptions`
+    that replace what follows from the settings; other backends than docker do not use it.
 
     A sandbox can read the `shared` folders. A `confined` one, for everybody but owners, sees no
     other folder of a user.
@@ -74,7 +76,7 @@ def make_workspace(
         case "ssh":
             return _ssh(loaded, home)
         case "docker":
-            return _docker(loaded, home, folder, tell)
+            return _docker(loaded, home, folder, tell, container or {})
         case name:
             if manifest := find_terminal(name):
                 return _bundled_or_plugin(manifest, loaded, home, tell)
@@ -213,7 +215,9 @@ def _ssh(loaded: Loaded, home: Home) -> SessionWorkspace:
     return _hosted(loaded, host, guard, shown, start=start, isolated=False, credentials=credentials)
 
 
-def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWorkspace:
+def _docker(
+    loaded: Loaded, home: Home, folder: Path, tell: Notify, container: Mapping[str, Any]
+) -> SessionWorkspace:
     from hermes.terminal import DeferredHost, docker  # loaded only when chosen
 
     settings = loaded.settings.terminal
@@ -232,6 +236,7 @@ def _docker(loaded: Loaded, home: Home, folder: Path, tell: Notify) -> SessionWo
         network=settings.docker_network,
         credential_files=_credentials(loaded, home),
     )
+    options = msgspec.structs.replace(options, **container)
     host = DeferredHost("docker", lambda: docker.DockerHost(options, tell))
     # Inside a container the agent may access everything.
     guard = PathGuard(Path("/root"), (Path("/"),), here=False)

@@ -76,6 +76,7 @@ async def open_session(
         extensions = load_extensions(loaded, cli, approve_hook)
         async with App(cli.home, loaded, progress, cli.note, extensions=extensions) as app:
             app.services.scheduler = cast("Scheduler", LazyScheduler(app))
+            connect_trainer(app)
             await extensions.settle()
             agent = await app.agent(request)
             if not goes_on:
@@ -85,6 +86,14 @@ async def open_session(
 
             async with run_jobs_in_background(app):
                 yield app, agent, folder
+
+
+def connect_trainer(app: App) -> None:
+    """Let the sessions of the app train models, if a trainer is configured."""
+    if app.loaded.settings.rl.trainer_command.strip():
+        from hermes.envs import TrainingService  # few users train models
+
+        app.services.trainer = TrainingService(app.home, app.loaded)
 
 
 class LazyScheduler:

@@ -189,6 +189,38 @@ class Scheduler(Protocol):
         """Run the job at the next tick, in addition to its schedule."""
 
 
+class Trainer(Protocol):
+    """Training runs for the tools `rl_*`. Results are records for the model, without secrets.
+    Raises `UsageError`."""
+
+    async def environments(self) -> list[dict[str, Any]]:
+        """Return what a model can be trained on. No code of an environment runs."""
+
+    async def select(self, name: str) -> dict[str, Any]:
+        """Choose the environment of the next run and return its configuration."""
+
+    async def config(self) -> dict[str, Any]: ...
+    async def edit(self, field: str, value: Any) -> dict[str, Any]: ...
+    async def describe_start(self) -> str:
+        """Return what `start` would run, for the question to the user."""
+
+    async def start(self) -> dict[str, Any]:
+        """Start a run of the chosen environment, which outlives this process."""
+
+    async def status(self, run_id: str) -> dict[str, Any]:
+        """Return state and metrics of a run. A run that goes on is shown every 30 minutes."""
+
+    async def stop(self, run_id: str) -> dict[str, Any]:
+        """End a run with everything it started, and return its state."""
+
+    async def results(self, run_id: str) -> dict[str, Any]: ...
+    async def runs(self) -> list[dict[str, Any]]: ...
+    async def test_inference(
+        self, num_steps: int, group_size: int, models: Sequence[str]
+    ) -> dict[str, Any]:
+        """Run a few rollouts of the chosen environment with each model, without training."""
+
+
 # The hooks of plugins and shell commands, and their possible results.
 
 

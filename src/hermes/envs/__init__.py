@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from hermes.util.lazy import lazy_getattr
 
 if TYPE_CHECKING:
-    from hermes.envs.capture import CaptureServer
+    from hermes.envs.capture import CaptureServer, RolloutResult
     from hermes.envs.model_servers import ServerKind
     from hermes.envs.parsers import ToolCallParser, get_parser, list_parsers
     from hermes.envs.runner import ModelEndpoint, RolloutOptions, RolloutRunner, WrapModel, rollout
     from hermes.envs.task import RolloutContext, Task, metric, reward
+    from hermes.envs.taskset import load_tasks, select_tasks
     from hermes.envs.trace import (
         Failure,
         RecordedCall,
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
         read_traces,
         write_traces,
     )
+    from hermes.envs.training import TrainingService
 
 __all__ = [
     "CaptureServer", "Failure", "ModelEndpoint", "RecordedCall", "RolloutContext",
-    "RolloutOptions", "RolloutRunner", "Sample", "ServerKind", "Task", "TaskError",
-    "ToolCallParser", "Trace", "TraceNode", "TraceRecorder", "WrapModel", "get_parser",
-    "list_parsers",
-    "metric", "read_traces", "reward", "rollout", "write_traces",
+    "RolloutOptions", "RolloutResult", "RolloutRunner", "Sample", "ServerKind", "Task", "TaskError",
+    "ToolCallParser", "Trace", "TraceNode", "TraceRecorder", "TrainingService", "WrapModel",
+    "get_parser", "list_parsers", "load_tasks",
+    "metric", "read_traces", "reward", "rollout", "select_tasks", "write_traces",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

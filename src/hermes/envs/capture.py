@@ -2,17 +2,18 @@
 
 It accepts chat completions, responses and Anthropic messages, whole and streamed. The rollout that
 a call belongs to is named by the first segment of the path, `http://host:port/NAME/v1`, or by the
-API key.
+API key. `POST /NAME/finish` ends a rollout, and `GET /NAME/trace` returns it while it runs.
 
-With vLLM and llama.cpp, the ids of earlier turns are kept: only the new messages are rendered, and
-their tokens are appended. A history that is rendered again may have other tokens than the model
-wrote, and log probabilities of other tokens. Any other server renders the history itself; its calls
-are token-exact if it returns the ids of prompt and completion.
+With vLLM, SGLang and llama.cpp, the ids of earlier turns are kept: only the new messages are
+rendered, and their tokens are appended. A history that is rendered again may have other tokens than
+the model wrote, and log probabilities of other tokens. Any other server renders the history itself;
+its calls are token-exact if it returns the ids of prompt and completion.
 """
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Self
 
@@ -21,140 +22,29 @@ import msgspec
 from hermes.core.errors import HermesError, ProviderError, UsageError
 from hermes.core.messages import Assistant, to_dict
 from hermes.core.testing.wires import ANTHROPIC, CHAT, RESPONSES, Answer, Wire
+from hermes.envs.capture_requests import read_request
 from hermes.envs.model_servers import SOURCES, CaptureRequest, ModelServerClient, ServerKind
 from hermes.envs.parsers import get_parser
-from hermes.envs.trace import JsonMessage, JsonTool, RecordedCall, TraceRecorder, content_text
+from hermes.envs.trace import Failure, RecordedCall, Trace, TraceRecorder
 from hermes.sdk.platforms.http_server import BodyTooLarge, ClientDisconnected, HttpServer, read_body
 
 MAX_BODY_BYTES = 256_000_000
+MAX_WAITING = 2048  #: Connections; many rollouts may begin at the same moment.
 KEEP_ALIVE_SECONDS = 10.0  #: A stream without data gets a comment after this time.
 
 
-# Requests of the three APIs
-
-
-def read_request(wire: Wire, body: Mapping[str, Any]) -> CaptureRequest:
-    """Convert a request. Raises `UsageError` if it is invalid."""
-    try:
-        if wire is ANTHROPIC:
-            return _from_anthropic(body)
-        return _from_responses(body) if wire is RESPONSES else _from_chat(body)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"the request is invalid: {type(error).__name__}: {error}") from error
-
-
-def _from_chat(body: Mapping[str, Any]) -> CaptureRequest:
-    own = ("model", "messages", "tools", "stream", "max_tokens", "max_completion_tokens")
-    limit = body.get("max_completion_tokens") or body.get("max_tokens")
-    options = {name: value for name, value in body.items() if name not in own}
-    messages, tools = list(body["messages"]), list(body.get("tools") or ())
-    for tool in tools:
-        _ = tool["function"]["name"]
-    return CaptureRequest(messages, tools, options, limit, bool(body.get("stream")), dict(body))
-
-
-_SHARED_OPTIONS = ("temperature", "top_p", "top_k", "chat_template_kwargs")
-
-
-def _from_anthropic(body: Mapping[str, Any]) -> CaptureRequest:
-    options = {name: body[name] for name in _SHARED_OPTIONS if name in body}
-    if stops := body.get("stop_sequences"):
-        options["stop"] = stops
-    messages: list[JsonMessage] = []
-    if system := body.get("system"):
-        messages.append({"role": "system", "content": content_text(system)})
-    for message in body["messages"]:
-        content = message["content"]
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        if message["role"] == "assistant":
-            messages.append(_anthropic_reply(blocks))
-            continue
-        for block in blocks:
-            if block["type"] == "tool_result":
-                text = content_text(block.get("content"))
-                messages.append(
-                    {"role": "tool", "tool_call_id": block["tool_use_id"], "content": text}
-                )
-        if texts := [block["text"] for block in blocks if block["type"] == "text"]:
-            messages.append({"role": "user", "content": "\n".join(texts)})
-    tools = [
-        _tool(each["name"], each.get("description"), each["input_schema"])
-        for each in body.get("tools") or ()
-    ]
-    stream, limit = bool(body.get("stream")), body.get("max_tokens")
-    return CaptureRequest(messages, tools, options, limit, stream, dict(body))
-
-
-def _anthropic_reply(blocks: Sequence[Mapping[str, Any]]) -> JsonMessage:
-    text = "".join(block["text"] for block in blocks if block["type"] == "text")
-    message: JsonMessage = {"role": "assistant", "content": text}
-    if thoughts := [block["thinking"] for block in blocks if block["type"] == "thinking"]:
-        message["reasoning_content"] = "\n".join(thoughts)
-    calls = [
-        _call(block["id"], block["name"], msgspec.json.encode(block["input"]).decode())
-        for block in blocks
-        if block["type"] == "tool_use"
-    ]
-    return {**message, "tool_calls": calls} if calls else message
-
-
-def _from_responses(body: Mapping[str, Any]) -> CaptureRequest:
-    if body.get("previous_response_id"):
-        raise UsageError("previous_response_id is not supported: send the whole input")
-    messages: list[JsonMessage] = []
-    if instructions := body.get("instructions"):
-        messages.append({"role": "system", "content": instructions})
-    items = body["input"]
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
-        _add_item(messages, item)
-    tools = [
-        _tool(each["name"], each.get("description"), each["parameters"])
-        for each in body.get("tools") or ()
-        if each.get("type") == "function"
-    ]
-    options = {name: body[name] for name in _SHARED_OPTIONS if name in body}
-    stream, limit = bool(body.get("stream")), body.get("max_output_tokens")
-    return CaptureRequest(messages, tools, options, limit, stream, dict(body))
-
-
-def _add_item(messages: list[JsonMessage], item: Mapping[str, Any]) -> None:
-    """Add an input item. Reasoning, text and calls of one reply form one message."""
-    kind = item.get("type") or "message"
-    if kind == "function_call_output":
-        output = item["output"]
-        text = output if isinstance(output, str) else content_text(output)
-        messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": text})
-        return
-    if kind == "message" and item["role"] != "assistant":
-        role = "system" if item["role"] == "developer" else item["role"]
-        messages.append({"role": role, "content": content_text(item["content"])})
-        return
-    if not messages or messages[-1]["role"] != "assistant":
-        messages.append({"role": "assistant", "content": ""})
-    reply = messages[-1]
-    if kind == "message":
-        reply["content"] += content_text(item["content"])
-    elif kind == "function_call":
-        call = _call(item["call_id"], item["name"], item["arguments"])
-        reply.setdefault("tool_calls", []).append(call)
-    elif kind == "reasoning":
-        thought = content_text(item.get("content")) or content_text(item.get("summary"))
-        reply["reasoning_content"] = reply.get("reasoning_content", "") + thought
-
-
-def _call(call_id: str, name: str, arguments: str) -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return {"id": call_id, "type": "function", "function": function}
-
-
-def _tool(name: str, description: str | None, parameters: Any) -> JsonTool:
-    function = {"name": name, "description": description or "", "parameters": parameters}
-    return {"type": "function", "function": function}
-
-
-# The server
-
 _WIRES = {wire.path: wire for wire in (CHAT, ANTHROPIC, RESPONSES)}
+
+
+class RolloutResult(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a rollout ended: the body of `POST /NAME/finish`."""
+
+    reward: float | None = None
+    rewards: dict[str, float] = {}  #: Instead of `reward`, several by name; their sum counts.
+    metrics: dict[str, float] = {}
+    task: str = ""
+    exit_reason: str = "finished"
+    failure: Failure | None = None  #: The rollout has no result, and so no reward.
 
 
 class CaptureServer:
@@ -174,9 +64,11 @@ class CaptureServer:
         parser: str = "",
         host: str = "127.0.0.1",
         port: int = 0,
+        on_finish: Callable[[Trace], None] = lambda _trace: None,
     ) -> None:
         """`parser` names the format of the model's tool calls (`list_parsers`). A server of the
-        kind `chat` finds them itself unless a parser is given. Port 0 takes any free port."""
+        kind `chat` finds them itself unless a parser is given. Port 0 takes any free port.
+        `on_finish` gets the trace of each rollout that `finish` ends."""
         if kind not in SOURCES:
             raise UsageError(f"unknown server kind {kind!r}", hint=f"known: {', '.join(SOURCES)}")
         found = get_parser(parser or "hermes") if parser or kind != "chat" else None
@@ -184,7 +76,8 @@ class CaptureServer:
         self._client = ModelServerClient(base_url, model, api_key)
         self._source = SOURCES[kind](self._client, found)
         self._recorders: dict[str, TraceRecorder] = {}
-        self._calls = 0
+        self._running: Counter[str] = Counter()  #: Calls that the model has not answered yet.
+        self._calls, self._on_finish = 0, on_finish
         self._http: HttpServer | None = None
         self._resources = AsyncExitStack()
 
@@ -195,6 +88,7 @@ class CaptureServer:
             self._port,
             label="the capture endpoint",
             hint="choose another port, or 0 for any free one",
+            backlog=MAX_WAITING,
         )
         serving = asyncio.ensure_future(server.serve())
         self._resources.push_async_callback(self._client.close)
@@ -219,26 +113,98 @@ class CaptureServer:
         """Return the calls of a rollout and forget them."""
         return self._recorders.pop(rollout, None) or TraceRecorder()
 
+    def rollouts(self, *, idle: float = 0.0) -> list[str]:
+        """Return the names of the rollouts with calls that are not finished, and whose last call
+        ended at least `idle` seconds ago."""
+        latest = time.time() - idle
+        return [
+            name
+            for name, recorder in self._recorders.items()
+            if recorder.nodes and recorder.nodes[-1].at <= latest and not self._running[name]
+        ]
+
+    def trace(self, rollout: str, result: RolloutResult | None = None) -> Trace:
+        """Return the trace of a rollout. Raises `UsageError` if it has no calls."""
+        recorder, end = self._recorders.get(rollout), result or RolloutResult(exit_reason="")
+        if recorder is None or not recorder.nodes:
+            raise UsageError(f"there are no calls of the rollout {rollout!r}")
+        began = recorder.nodes[0].at
+        single = {"reward": end.reward} if end.reward is not None else {}
+        return Trace(
+            rollout,
+            end.task or rollout,
+            task_hash="",
+            model=self.model,
+            nodes=recorder.nodes,
+            tools=recorder.tools,
+            rewards={} if end.failure else {**end.rewards, **single},
+            metrics=end.metrics,
+            failure=end.failure,
+            exit_reason=end.exit_reason,
+            started_at=began,
+            seconds=round(recorder.nodes[-1].at - began, 6),
+        )
+
+    def finish(self, rollout: str, result: RolloutResult) -> Trace:
+        """Pass the trace of a rollout to `on_finish`, forget its calls and return it. Raises
+        `UsageError` if it has none, and what `on_finish` raises; the calls are kept then."""
+        trace = self.trace(rollout, result)
+        self._on_finish(trace)
+        self.take(rollout)
+        return trace
+
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application."""
-        path = scope["path"]
+        method, path = scope["method"], scope["path"]
         prefix, found, rest = path.partition("/v1/")
         wire = _WIRES.get(f"/v1/{rest}") if found else None
-        if scope["method"] == "GET" and found and rest == "models":
-            listed = [{"id": self.model or "model", "object": "model", "owned_by": "capture"}]
-            await _send_json(send, 200, {"object": "list", "data": listed})
-            return
-        if scope["method"] == "GET" and path == "/health":
-            await _send_json(send, 200, {"status": "ok"})
-            return
-        if wire is None or scope["method"] != "POST":
-            await _send_json(send, 404, _error(CHAT, f"there is no {scope['method']} {path}"))
-            return
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        rollout = prefix.strip("/") or bearer or headers.get("x-api-key", "")
+        key = bearer or headers.get("x-api-key", "")
+        name, _, action = path.strip("/").rpartition("/")
+        if method == "GET" and found and rest == "models":
+            listed = [{"id": self.model or "model", "object": "model", "owned_by": "capture"}]
+            await _send_json(send, 200, {"object": "list", "data": listed})
+        elif method == "GET" and path == "/health":
+            await _send_json(send, 200, {"status": "ok"})
+        elif (method, action) in (("POST", "finish"), ("GET", "trace")):
+            await self._send_trace(name or key, method, receive, send)
+        elif wire is None or method != "POST":
+            await _send_json(send, 404, _error(CHAT, f"there is no {method} {path}"))
+        else:
+            await self._serve_call(wire, prefix.strip("/") or key, headers, receive, send)
+
+    async def _send_trace(self, rollout: str, method: str, receive: Any, send: Any) -> None:
+        """Finish a rollout, or only show it. The reply has the trace and its training samples."""
+        try:
+            if method == "GET":
+                trace = self.trace(rollout)
+            else:
+                data = await read_body(receive, {}, MAX_BODY_BYTES)
+                result = msgspec.json.decode(data or b"{}", type=RolloutResult)
+                if self._running[rollout]:
+                    busy = f"a call of the rollout {rollout!r} is still running"
+                    await _send_json(send, 409, _error(CHAT, busy))
+                    return
+                trace = self.finish(rollout, result)
+        except ClientDisconnected:
+            return
+        except (msgspec.DecodeError, BodyTooLarge) as error:
+            await _send_json(send, 400, _error(CHAT, f"the body is invalid: {error}"))
+        except UsageError as error:
+            await _send_json(send, 404, _error(CHAT, str(error)))
+        except OSError as error:
+            await _send_json(send, 500, _error(CHAT, f"the trace is not written: {error}"))
+        else:
+            samples = trace.branches()
+            reply = {"reward": trace.reward, "token_exact": trace.token_exact, "samples": samples}
+            await _send_json(send, 200, {**reply, "trace": trace})
+
+    async def _serve_call(
+        self, wire: Wire, rollout: str, headers: dict[str, str], receive: Any, send: Any
+    ) -> None:
         try:
             body = msgspec.json.decode(await read_body(receive, headers, MAX_BODY_BYTES))
             if not rollout:
@@ -284,7 +250,11 @@ class CaptureServer:
     async def _complete(self, request: CaptureRequest, rollout: str) -> Answer:
         recorder = self.recorder(rollout)
         began = time.monotonic()
-        completion = await self._source.complete(request, recorder)
+        self._running[rollout] += 1
+        try:
+            completion = await self._source.complete(request, recorder)
+        finally:
+            self._running -= Counter([rollout])
         reply = to_dict(Assistant(completion.parts, completion.finish_reason))
         if thought := reply.pop("reasoning", ""):
             reply["reasoning_content"] = thought

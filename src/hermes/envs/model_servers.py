@@ -1,7 +1,7 @@
 """Model servers behind the capture endpoint: how each one is asked for tokens.
 
-vLLM and llama.cpp take and return token ids, so earlier turns are sent as the ids that the model
-read and wrote. Any other server gets messages, and returns ids or not.
+vLLM, SGLang and llama.cpp take and return token ids, so earlier turns are sent as the ids that the
+model read and wrote. Any other server gets messages, and returns ids or not.
 """
 
 from abc import ABC, abstractmethod
@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
-from hermes.core.errors import ReplyInvalid, RequestRefused
+from hermes.core.errors import ReplyInvalid, RequestRefused, ServerFault
 from hermes.core.messages import (
     Assistant,
     AssistantPart,
@@ -27,7 +27,7 @@ from hermes.providers.failures import http_errors, refused, unreachable
 from hermes.providers.transport import make_model_client
 from hermes.util.http import LateTls
 
-ServerKind = Literal["llama.cpp", "vllm", "chat"]
+ServerKind = Literal["llama.cpp", "vllm", "sglang", "chat"]
 
 TIMEOUT = (10.0, 1800.0, 300.0, 1800.0)
 SERVER = "the model server"
@@ -67,6 +67,7 @@ class _Logprobs(msgspec.Struct):
 
 class _Choice(msgspec.Struct):
     message: dict[str, Any] = {}
+    prompt_token_ids: list[int] | None = None  #: SGLang has it here, vLLM in the reply.
     token_ids: list[int] | None = None
     logprobs: _Logprobs | None = None
     finish_reason: str | None = None
@@ -108,6 +109,25 @@ class _LlamaCompletion(msgspec.Struct):
     tokens: list[int]
     completion_probabilities: list[_Logprob] = []
     stop_type: str = ""
+
+
+class _SglangText(msgspec.Struct):
+    text: str
+
+
+class _SglangFinish(msgspec.Struct):
+    type: str
+    matched: int | str | None = None  #: The token or the string that ended the reply.
+    message: str = ""
+
+
+class _SglangMeta(msgspec.Struct):
+    finish_reason: _SglangFinish
+    output_token_logprobs: list[tuple[float, int, str | None]] = []
+
+
+class _SglangReply(msgspec.Struct):
+    meta_info: _SglangMeta
 
 
 Form = TypeVar("Form")
@@ -221,6 +241,7 @@ class ChatSource(CompletionSource):
             thoughts = tuple(part for part in parts if isinstance(part, Thinking))
             parts = (*thoughts, *(p for p in parsed if not (thoughts and isinstance(p, Thinking))))
         prompt_ids, ids, logprobs = reply.prompt_token_ids, choice.token_ids, choice.values
+        prompt_ids = choice.prompt_token_ids if prompt_ids is None else prompt_ids
         if prompt_ids is None or ids is None or len(ids) != len(logprobs):
             prompt_ids, ids, logprobs = None, None, []
         counts = reply.usage or _Counts()
@@ -257,7 +278,7 @@ class TokenSource(CompletionSource):
         self._end_ids: set[int] = set()  #: Tokens that ended a reply so far.
 
     async def complete(self, request: CaptureRequest, recorder: TraceRecorder) -> Completion:
-        self._check(request.options)
+        self._check(request)
         prompt = await self._prompt(request, recorder)
         generation = await self._generate(request, prompt)
         if not generation.ids or len(generation.ids) != len(generation.logprobs):
@@ -280,7 +301,16 @@ class TokenSource(CompletionSource):
             Usage(len(prompt), len(generation.ids)),
         )
 
-    def _check(self, options: Mapping[str, Any]) -> None:
+    def _check(self, request: CaptureRequest) -> None:
+        options = request.options
+        contents = [message.get("content") for message in request.messages]
+        parts = [part for content in contents if isinstance(content, list) for part in content]
+        if others := {str(part.get("type")) for part in parts if "text" not in part}:
+            raise RequestRefused(
+                f"the capture endpoint sends only text as tokens, not {', '.join(sorted(others))}",
+                status=400,
+                hint="use the server kind chat for images",
+            )
         wrong = [name for name in self.REFUSED if options.get(name)]
         if options.get("tool_choice") not in (None, "auto"):
             wrong.append("tool_choice")
@@ -442,8 +472,46 @@ class VllmSource(TokenSource):
         return await self._client.post(path, {"model": self._model(request), **body}, form)
 
 
+class SglangSource(VllmSource):
+    """SGLang with its own `/generate`. It renders a chat as vLLM does, with `/tokenize`."""
+
+    RENAMED: ClassVar = {"seed": "sampling_seed", "min_tokens": "min_new_tokens"}
+    """Options that `/generate` calls something else."""
+
+    async def _render_ids(self, request: CaptureRequest) -> list[int]:
+        try:
+            return await super()._render_ids(request)
+        except RequestRefused as error:
+            error.hint = (
+                "if its /tokenize does not take messages, update SGLang, or use the server kind"
+                " chat, whose samples may not be token-exact"
+            )
+            raise
+
+    async def _detokenize(self, request: CaptureRequest, ids: Sequence[int]) -> str:
+        body = {"tokens": list(ids), "skip_special_tokens": False}
+        return (await self._post("/detokenize", request, body, _SglangText)).text
+
+    async def _generate(self, request: CaptureRequest, prompt: list[int]) -> Generation:
+        given = self._sampling(request).items()
+        sampling = {self.RENAMED.get(name, name): value for name, value in given}
+        # Without a limit of the agent, the server's own default of 128 must not apply.
+        sampling["max_new_tokens"] = request.max_tokens
+        body = {"input_ids": prompt, "sampling_params": sampling, "return_logprob": True}
+        meta = (await self._client.post("/generate", body, _SglangReply)).meta_info
+        finish = meta.finish_reason
+        if finish.type == "abort":
+            raise ServerFault(f"{SERVER} aborted the reply: {finish.message}", status=500)
+        ids = [token for _logprob, token, _text in meta.output_token_logprobs]
+        logprobs = [logprob for logprob, _token, _text in meta.output_token_logprobs]
+        # A stop string ends a reply with an ordinary token.
+        ended = bool(ids) and finish.type == "stop" and finish.matched == ids[-1]
+        return Generation(ids, logprobs, ended, "length" if finish.type == "length" else "stop")
+
+
 SOURCES: dict[ServerKind, type[CompletionSource]] = {
     "llama.cpp": LlamaCppSource,
     "vllm": VllmSource,
+    "sglang": SglangSource,
     "chat": ChatSource,
 }

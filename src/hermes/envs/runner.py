@@ -18,7 +18,7 @@ from typing import Any, Self
 import msgspec
 
 from hermes.agent import TOOL_BUG, Agent
-from hermes.app import App, SessionRequest
+from hermes.app import App, SessionRequest, stop_logging
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import (
@@ -56,6 +56,7 @@ TRAIN_PROFILE: dict[str, Any] = {
     "checkpoints.enabled": False,
     "agent.save_trajectories": False,
     "fallback_providers": [],
+    "terminal.container_persistent": False,  # a rollout must not find the files of another
     # Starting a rollout is the consent; commands that are always refused stay refused.
     "approvals.mode": "off",
     "approvals.headless": "allow",
@@ -212,6 +213,7 @@ class RolloutRunner:
             given = {**TRAIN_PROFILE, "agent.max_turns": self.options.max_turns}
             loaded = load(home, {**given, **self.options.settings}, user_config=False)
             app = App(home, loaded, _Silent(), lambda _text: None)
+            stack.callback(stop_logging)  # the files are in the folder that is deleted
             self._app = await stack.enter_async_context(app)
             self._resources = stack.pop_all()
         return self
@@ -294,8 +296,8 @@ class RolloutRunner:
         stack.push_async_callback(app.leave, agent)
         source = plan.source or agent.models
         agent.models = models = _RecordingModels(source, recorder, plan.wrap)
-        place = app.session(agent).place
-        ctx = RolloutContext(place.workplace)
+        session = app.session(agent)
+        place, ctx = session.place, RolloutContext(session.place.workplace, session.session_tools)
         if task.folder and not place.here:
             await ctx.terminal(f"cd {shlex.quote(task.folder)}")
         async with self._time_limit("setup", TaskError):
@@ -348,6 +350,7 @@ class RolloutRunner:
             is_rollout=True,
             backend=options.backend,
             image=task.image,
+            container=task.container(),
         )
 
 

@@ -21,6 +21,8 @@ from hermes.terminal import ExecutionEnvironment, GrepQuery
 if TYPE_CHECKING:
     from typing import Concatenate
 
+    from hermes.app import SessionTools
+
 MAX_FILE_BYTES = 64_000_000
 
 Method = TypeVar("Method", bound="Callable[Concatenate[Any, ...], Any]")
@@ -80,6 +82,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         """The name, which survives changes of the content; without a name, a part of the hash."""
         return self.name or self.hash[:16]
 
+    def container(self) -> dict[str, Any]:
+        """Return fields of `terminal.docker.DockerOptions` for the container of this task. They
+        replace what follows from the settings of the rollout."""
+        return {}
+
     async def setup(self, ctx: "RolloutContext") -> None:
         """Prepare the place where the agent will work."""
 
@@ -120,8 +127,11 @@ class RolloutContext:
     cannot be used; the rollout is then repeated.
     """
 
-    def __init__(self, workplace: ExecutionEnvironment) -> None:
+    def __init__(
+        self, workplace: ExecutionEnvironment, session_tools: "SessionTools | None" = None
+    ) -> None:
         self._workplace = workplace
+        self.session_tools = session_tools  #: The tools of the agent, where there is one.
 
     @property
     def backend(self) -> str:

@@ -193,6 +193,10 @@ class GatewayRunner:
                 app.services.outbox = self.gateway.outbox
                 if scheduling is not None:
                     app.services.scheduler = scheduling.scheduler(app, self.gateway.outbox)
+                if self._loaded.settings.rl.trainer_command:
+                    from hermes.envs import TrainingService  # few users train models
+
+                    app.services.trainer = TrainingService(app.home, self._loaded)
                 await self._serve(app)
         return self._exit_code
 

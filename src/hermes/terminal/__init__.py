@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hermes.terminal.local.files import (
         LocalFiles, make_link, open_file, remove_file, replace_file,
     )
-    from hermes.terminal.local.lifeline import Lifeline, process_family
+    from hermes.terminal.local.lifeline import Lifeline, process_family, stop_family
     from hermes.terminal.local.process import spawn
     from hermes.terminal.local.search import (
         FileWalk, IgnoreRule, find_repository, is_ignored, parse_gitignore, relative_to,
@@ -51,7 +51,7 @@ __all__ = [
     "cut_line", "find_repository", "is_ignored", "is_installed", "is_owner_gone", "log_notice",
     "make_link", "open_boundary", "open_file", "owner_mark", "parse_gitignore", "persistent_folder",
     "plain_text", "probe_program", "process_family", "relative_to", "remove_file", "replace_file",
-    "run_beside", "spawn",
+    "run_beside", "spawn", "stop_family",
 ]  # fmt: skip
 
 __getattr__ = lazy_getattr(__name__)

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -111,6 +111,11 @@ class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
     disk: int = 51200
     """`terminal.container_disk` in MB, if the storage driver supports a limit; 0 means no limit."""
     network: str = ""  #: The network to join; empty: the engine's default; `none`: no network.
+    engine_defaults: bool = False
+    """Capabilities, temporary folders and the first folder as the engine and the image give them.
+    Benchmarks need this: their images install packages, start services and use /tmp."""
+    prepare: Callable[[EngineClient], Awaitable[None]] | None = None
+    """Makes the image available before the container is created, for example by building it."""
 
 
 class ImageConfig(msgspec.Struct, frozen=True):
@@ -168,8 +173,7 @@ def run_arguments(
     chosen = {flag: value for flag, value in optional.items() if flag not in without}
     return [
         *("run", "--rm", "-i", "--pull=never", "--name", name),
-        *HARDENING,
-        *TMPFS,
+        *(() if options.engine_defaults else (*HARDENING, *TMPFS)),
         *(word for flag, value in chosen.items() if value is not None for word in (flag, *value)),
         *(word for key, value in labels.items() for word in ("--label", f"{key}={value}")),
         *(word for mount in mounts for word in ("--mount", mount.option())),
@@ -321,6 +325,8 @@ class DockerHost:
     async def _create_container(self) -> "_Container":
         self._lifeline = self._lifeline or Lifeline()
         client = await choose_engine(self._options, self._lifeline)
+        if self._options.prepare is not None:
+            await self._options.prepare(client)
         image = await self._inspect_image(client)
         mounts = await self._mounts(client, image)
         while True:
@@ -406,6 +412,8 @@ class DockerHost:
             return WORKSPACE
         if self._options.persistent:
             return HOME if image.as_root else WORKSPACE
+        if self._options.engine_defaults:
+            return ""
         own = image.workdir if image.workdir != "/" else ""
         return own or (HOME if image.as_root else "")
 

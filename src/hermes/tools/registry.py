@@ -19,7 +19,7 @@ import msgspec
 from hermes.config.settings import Settings
 from hermes.core.errors import ToolArgumentsInvalid, ToolError
 from hermes.core.model import ToolSpec
-from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner
+from hermes.core.ports import Attachments, Auxiliary, Clarifier, Outbox, Scheduler, Spawner, Trainer
 from hermes.core.tool import Concern, Effect, Tool, ToolContext, no_concern
 from hermes.security import EgressPolicy, PathGuard
 from hermes.terminal import BackgroundProcesses, ExecutionEnvironment, OutputLimits
@@ -47,6 +47,7 @@ class SessionServices(msgspec.Struct, frozen=True):
     sessions: "SessionStore | None" = None
     spawner: Spawner | None = None
     scheduler: Scheduler | None = None
+    trainer: Trainer | None = None
     outbox: Outbox | None = None
     attachments: Attachments | None = None  #: Files that messages of the session may carry.
     current_session: Callable[[], str] = lambda: ""
@@ -341,8 +342,8 @@ def discover_builtin(registry: ToolRegistry) -> None:
     """
     for entry in SERVICE_TOOLS:
         registry.add(msgspec.structs.replace(entry, builtin=True))
-    for name in _builtin_modules():
-        held = registry.get(name)
+    for name, tools in _builtin_modules().items():
+        held = registry.get(tools[0])
         if held is not None and held.builtin:  # this ran before
             continue
         try:
@@ -352,20 +353,26 @@ def discover_builtin(registry: ToolRegistry) -> None:
             log.warning("tool %s is not available: %s", name, error)
             continue
         for value in vars(module).values():
-            if isinstance(value, ToolEntry) and value.name == name:
+            if isinstance(value, ToolEntry) and value.name in tools:
                 registry.add(msgspec.structs.replace(value, builtin=True))
 
 
 @cache
 def builtin_names() -> frozenset[str]:
     """Return the names of all built-in tools; none of their modules is imported."""
-    return frozenset((*(entry.name for entry in SERVICE_TOOLS), *_builtin_modules()))
+    modules = (name for tools in _builtin_modules().values() for name in tools)
+    return frozenset((*(entry.name for entry in SERVICE_TOOLS), *modules))
 
 
 @cache
-def _builtin_modules() -> tuple[str, ...]:
-    folder = import_module(BUILTIN).__path__
-    return tuple(sorted(info.name for info in pkgutil.iter_modules(folder)))
+def _builtin_modules() -> dict[str, tuple[str, ...]]:
+    """Return the tools of each module: one of the same name, or all tools of the toolset that it is
+    named after."""
+    names = sorted(info.name for info in pkgutil.iter_modules(import_module(BUILTIN).__path__))
+    toolsets = {name: TOOLSETS[name].tools for name in names if name in TOOLSETS}
+    return {
+        name: (name,) if name in toolsets.get(name, (name,)) else toolsets[name] for name in names
+    }
 
 
 def result_text(result: Any) -> str:

@@ -29,7 +29,7 @@ TOOLSETS = msgspec.json.decode(
 
 _CLI = (
     "browser", "clarify", "code_execution", "cronjob", "delegation", "file", "image_gen", "memory",
-    "messaging", "session_search", "skills", "terminal", "todo", "tts", "vision", "web",
+    "messaging", "rl", "session_search", "skills", "terminal", "todo", "tts", "vision", "web",
 )  # fmt: skip
 _CHATS = (
     *bundled_platforms(), "whatsapp", "signal", "mattermost", "sms",

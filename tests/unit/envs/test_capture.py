@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from typing import Any, get_args
 
 import httpx2
@@ -16,6 +17,7 @@ from hermes.providers.endpoints import Credential, ModelProfile, Target
 from hermes.providers.wire.model import WireModel
 from tests.unit.envs.token_server import (
     END,
+    GENERATE,
     SPECIAL,
     TokenServer,
     detokenize,
@@ -31,7 +33,7 @@ TOOL = ToolSpec("add", "Add.", {"type": "object", "properties": {"a": {"type": "
 CALL = 'I add.\n<tool_call>\n{"name": "add", "arguments": {"b":  2, "a": 1}}\n</tool_call>'
 START: tuple[Message, ...] = (System("Be brief."), User.say("1 + 2?"))
 NEXT = "<|im_end|>\n<|im_start|>assistant\n"
-TOKEN_KINDS = ("llama.cpp", "vllm")
+TOKEN_KINDS = ("llama.cpp", "vllm", "sglang")
 
 
 async def chat(capture: CaptureServer, rollout: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -113,12 +115,11 @@ async def test_sampling_fields_reach_the_server_as_given(kind) -> None:
     with TokenServer(["Yes."]) as server:
         async with CaptureServer(server.url, kind, model="lab") as capture:
             await chat(capture, "r", {"messages": [{"role": "user", "content": "?"}], **given})
-    body = next(
-        r.body for r in server.requests if r.path in ("/completion", "/inference/v1/generate")
-    )
+    body = next(r.body for r in server.requests if r.path in GENERATE)
     sent = body.get("sampling_params", body)
-    limit = sent.get("n_predict") or sent.get("max_tokens")
-    assert (sent["temperature"], sent["top_p"], sent["seed"], limit) == (0.3, 0.9, 7, 12)
+    limit = sent.get("n_predict") or sent.get("max_tokens") or sent.get("max_new_tokens")
+    seed = sent.get("seed") or sent.get("sampling_seed")
+    assert (sent["temperature"], sent["top_p"], seed, limit) == (0.3, 0.9, 7, 12)
 
 
 @pytest.mark.parametrize(
@@ -133,10 +134,11 @@ async def test_field_whose_meaning_is_lost_is_refused(field) -> None:
     assert next(iter(field)) in response.json()["error"]["message"]
 
 
-async def test_reply_that_was_cut_off_is_continued_without_an_end_token() -> None:
+@pytest.mark.parametrize("kind", TOKEN_KINDS)
+async def test_reply_that_was_cut_off_is_continued_without_an_end_token(kind) -> None:
     question = {"role": "user", "content": "Tell."}
     with TokenServer(["Once upon✂", "a time."]) as server:
-        async with CaptureServer(server.url, "llama.cpp") as capture:
+        async with CaptureServer(server.url, kind) as capture:
             reply = await chat(capture, "r", {"model": "m", "messages": [question]})
             message = reply["choices"][0]["message"]
             more = [question, message, {"role": "user", "content": "Go on."}]
@@ -324,3 +326,34 @@ async def test_tail_follows_the_end_of_the_reply_in_any_template(template, end, 
         assert after == [*before, *sampled(CALL), SPECIAL[end], *tokenize(tail)]
         assert len(branches) == 1
     assert all(branch.token_exact for branch in branches)
+
+
+async def test_replies_are_sent_at_once() -> None:
+    async with CaptureServer("http://127.0.0.1:9", "vllm") as capture:
+        assert capture._http is not None
+        listening = capture._http._socket
+        assert listening.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY), (
+            "accepted connections inherit it; without it each reply waits 40 ms"
+        )
+
+
+async def test_server_that_cannot_render_a_chat_names_the_kind_that_works() -> None:
+    body = {"messages": [{"role": "user", "content": "?"}]}
+    with TokenServer([], renders=False) as server:
+        async with CaptureServer(server.url, "sglang") as capture, httpx2.AsyncClient() as client:
+            response = await client.post(f"{capture.url('r')}/chat/completions", json=body)
+    assert response.status_code == 400
+    assert "server kind chat" in response.json()["error"]["message"]
+
+
+async def test_reply_that_sglang_aborts_is_an_error_and_not_recorded(monkeypatch) -> None:
+    finish = {"type": "abort", "message": "out of memory"}
+    reply = {"text": "", "output_ids": [], "meta_info": {"finish_reason": finish}}
+    monkeypatch.setattr(TokenServer, "_generate", lambda _self, _body: reply)
+    body = {"messages": [{"role": "user", "content": "?"}]}
+    with TokenServer([]) as server:
+        async with CaptureServer(server.url, "sglang") as capture, httpx2.AsyncClient() as client:
+            response = await client.post(f"{capture.url('r')}/chat/completions", json=body)
+            assert capture.take("r").nodes == []
+    assert response.status_code == 500
+    assert "out of memory" in response.json()["error"]["message"]

@@ -1,4 +1,5 @@
-"""A model server with tokens on the wire, as vLLM and llama.cpp have them, and replies of a script.
+"""A model server with tokens on the wire, as vLLM, SGLang and llama.cpp have them, and replies of a
+script. SGLang's part is written from its documentation: it cannot run without a GPU.
 
 A token is a character. The model samples from a second set of tokens for the same characters, so
 that ids which were rendered and tokenized again differ from the sampled ones, as they may with a
@@ -87,6 +88,17 @@ def render_roles(messages: Sequence[dict[str, Any]], _tools: Sequence[Any]) -> s
     return f"{text}<|assistant|>\n"
 
 
+GENERATE = ("/completion", "/inference/v1/generate", "/generate")
+# fmt: off
+SGLANG_SAMPLING = {
+    "max_new_tokens", "stop", "stop_token_ids", "temperature", "top_p", "top_k", "min_p",
+    "frequency_penalty", "presence_penalty", "repetition_penalty", "min_new_tokens",
+    "sampling_seed",
+}
+# fmt: on
+"""The documented fields of `sampling_params`; others are refused."""
+
+
 class TokenServer:
     """A reply that ends in ✂ is cut off by the token limit and has no end token."""
 
@@ -99,8 +111,11 @@ class TokenServer:
         delay: float = 0.0,
         template: Template = render,
         end: str = "<|im_end|>",
+        renders: bool = True,
     ) -> None:
-        """Replies come after `delay` seconds and end with the mark `end`."""
+        """Replies come after `delay` seconds and end with the mark `end`. Without `renders`,
+        `/tokenize` takes no messages, as in old versions of SGLang."""
+        self._renders = renders
         self._render, self._end = template, SPECIAL[end]
         self._replies, self._ids, self._status = list(replies), ids, status
         self._delay = delay
@@ -121,14 +136,16 @@ class TokenServer:
     def _respond(self, request: RecordedRequest) -> Outgoing:
         self.requests.append(request)
         status, body = 200, {}
-        if self._status != 200 and request.path in ("/completion", "/inference/v1/generate"):
+        if self._status != 200 and request.path in GENERATE:
             status, body = self._status, {"error": {"message": "the server is full"}}
+        elif not self._renders and "messages" in request.body:
+            status, body = 400, {"message": "prompt: Field required"}
         else:
             body = getattr(self, f"_{request.path.strip('/').replace('/', '_')}".replace("-", "_"))(
                 request.body
             )
         actions: list[Action] = [json.dumps(body).encode()]
-        if self._delay and request.path in ("/completion", "/inference/v1/generate"):
+        if self._delay and request.path in GENERATE:
             actions.insert(0, self._delay)
         return Outgoing(status, {"Content-Type": "application/json"}, actions)
 
@@ -156,13 +173,34 @@ class TokenServer:
 
     def _detokenize(self, body: dict[str, Any]) -> Any:
         text = detokenize(body["tokens"])
-        return {"content": text, "prompt": text}
+        special = set(SPECIAL.values()) if body.get("skip_special_tokens", True) else set()
+        plain = detokenize(each for each in body["tokens"] if each not in special)
+        return {"content": text, "prompt": text, "text": plain}
 
     def _completion(self, body: dict[str, Any]) -> Any:
         ids, logprobs, cut = self._take(body["prompt"])
         pairs = [{"id": each, "logprob": p} for each, p in zip(ids, logprobs, strict=True)]
         stop = "limit" if cut else "eos"
         return {"tokens": ids, "completion_probabilities": pairs, "stop_type": stop}
+
+    # SGLang
+
+    def _generate(self, body: dict[str, Any]) -> Any:
+        sampling = body["sampling_params"]
+        assert set(sampling) <= SGLANG_SAMPLING, sampling
+        assert sampling.get("max_new_tokens", 128) != 128, "the default would cut replies"
+        ids, logprobs, cut = self._take(body["input_ids"])
+        finish = {"type": "length", "length": len(ids)} if cut else {"type": "stop"}
+        meta = {
+            "id": "1",
+            "finish_reason": finish if cut else {**finish, "matched": ids[-1]},
+            "prompt_tokens": len(body["input_ids"]),
+            "completion_tokens": len(ids),
+        }
+        if body.get("return_logprob"):
+            pairs = zip(logprobs, ids, strict=True)
+            meta["output_token_logprobs"] = [[logprob, token, None] for logprob, token in pairs]
+        return {"text": detokenize(ids[:-1]), "output_ids": ids, "meta_info": meta}
 
     # vLLM
 

@@ -206,6 +206,7 @@ ReasoningEffort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh
 
 class AgentSettings(Section, frozen=True):
     max_turns: Positive = 90  #: Model calls in one turn before the agent must sum up and stop.
+    wrap_up: bool = True  #: False: it stops at that limit without a last call, as in training.
     reasoning_effort: ReasoningEffort = ""  #: How hard the model thinks; empty means medium.
     tool_use_enforcement: bool | str | tuple[str, ...] = "auto"
     """Urge the model to act with tools: true, false, `auto` by model family, or a list of names."""
@@ -579,6 +580,30 @@ class McpServeSettings(Section, frozen=True):
     """Clients can read conversations and approvals, but neither send messages nor answer."""
 
 
+class RlServerSettings(Section, frozen=True):
+    url: str = ""  #: Base URL of the model server whose model is trained.
+    kind: Literal["llama.cpp", "vllm", "sglang", "chat"] = "vllm"
+    """What the server is. All but `chat` give exact tokens."""
+    model: str = ""  #: Model name on the server.
+    parser: str = "hermes"  #: Format of the model's tool calls.
+    key_env: str = ""  #: Variable with the API key of the server, if it needs one.
+
+
+class RlSettings(Section, frozen=True):
+    trainer_command: str = ""
+    """Shell command that trains a model. The rl_* tools start and watch it; without it they are not
+    offered."""
+    environments: tuple[str, ...] = ()
+    """Folders with environments and sets of tasks, in addition to `environments` in the home."""
+    server: RlServerSettings = RlServerSettings()
+    keys: tuple[str, ...] = ("TINKER_API_KEY", "WANDB_API_KEY")
+    """Variables that the trainer gets, if they are set. It gets no other keys."""
+    locked: dict[str, Any] = {}
+    """Fields of the training configuration that the agent cannot change, with their values."""
+    stop_seconds: Seconds = 30
+    """Time that a trainer has to end after SIGTERM; then it is killed."""
+
+
 class QuickCommand(Section, frozen=True):
     command: str
     """Shell command whose output is the answer, for at most 30 seconds; for `prompt` the text, with
@@ -733,6 +758,8 @@ class Settings(Section, frozen=True):
     mcp_servers: dict[str, McpServer] = {}  #: MCP servers, by name.
     quick_commands: dict[str, str | QuickCommand] = {}
     """Slash commands of your own: a shell command, or a text that is sent as a prompt."""
+
+    rl: RlSettings = RlSettings()
 
     tts: TtsSettings = TtsSettings()
     stt: SttSettings = SttSettings()

@@ -1,0 +1,1 @@
+echo one two three | wc -w >count

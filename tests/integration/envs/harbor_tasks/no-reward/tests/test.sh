@@ -1,0 +1,3 @@
+#!/bin/sh
+echo pytest is not installed
+exit 3

@@ -1,0 +1,1 @@
+echo 4 >count
