@@ -8,7 +8,7 @@ from typing import Any
 
 from generated_page import write_or_check
 
-from hermes.compat.names import ABSENT, NAMES
+from hermes.compat.names import NAMES
 
 HEAD = """\
 # Python names
@@ -58,24 +58,11 @@ A failed call has `error`; in `hermes_tools` it raises `ToolError` instead.
 scripts.
 """
 
-LATER = """\
-## Not available yet
-
-Importing one of these raises `ModuleNotFoundError: batch_runner is documented, but …`.
-
-| module | names | waits for |
-|---|---|---|"""
-
-
 def reference() -> str:
     """Return the whole page."""
     lines = [HEAD, "## Available names", "", "| module | names | from |", "|---|---|---|"]
     for path, names in NAMES.items():
         lines += rows(path, names)
-    lines += ["", LATER]
-    for path, absent in ABSENT.items():
-        listed = ", ".join(f"`{name}`" for name in absent.names)
-        lines.append(f"| `{path}` | {listed} | {absent.feature} |")
     return "\n".join(lines) + "\n"
 
 

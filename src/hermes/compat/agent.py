@@ -97,7 +97,8 @@ class AIAgent:
 
     `fallback_model` is a dict with `provider` and `model`, or a list of such. `credential_pool` is
     one of `agent.credential_pool.load_pool`: its keys are sent to its provider. An existing
-    `session_id` is continued. Without `quiet_mode`, standard error shows what the agent does.
+    `session_id` is continued. `request_overrides` are fields of each request of the conversation,
+    such as `temperature`. Without `quiet_mode`, standard error shows what the agent does.
     Errors of a turn are in its result; only wrong use and wrong settings raise.
     """
 
@@ -124,6 +125,7 @@ class AIAgent:
         credential_pool: "LoadedPool | None" = None,
         max_tokens: int | None = None,
         reasoning_effort: str | None = None,
+        request_overrides: Mapping[str, Any] | None = None,
         working_folder: str | Path | None = None,
         callbacks: Callbacks | None = None,
     ) -> None:
@@ -165,6 +167,7 @@ class AIAgent:
             skip_context_files=skip_context_files,
             skip_memory=skip_memory,
         )
+        self._request_overrides = dict(request_overrides or {})
         self._loop = LoopThread("hermes-agent")
         self._app: App | None = None
         self._agent: Agent | None = None
@@ -255,6 +258,12 @@ class AIAgent:
                 history=history,
             )
         )
+        if self._request_overrides:
+            models = self._app.session(self._agent).models
+            profile = models.main.profile
+            body = {**profile.extra_body, **self._request_overrides}
+            profile = msgspec.structs.replace(profile, extra_body=body)
+            models.main = msgspec.structs.replace(models.main, profile=profile)
         return self._agent
 
 

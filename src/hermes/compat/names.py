@@ -1,7 +1,7 @@
 """The documented modules, and the import hook for them.
 
-The table in names.txt says where each name is defined, or which feature it waits for; a module is
-imported when a name of it is first used. The documented paths have common names (`cli`, `tools`,
+The table in names.txt says where each name is defined; a module is imported when a name of it is
+first used. The documented paths have common names (`cli`, `tools`,
 `agent`), so the hook comes last: a module in the folder of a script or in an installed package
 wins, and no foreign package gets a module of ours.
 """
@@ -12,34 +12,21 @@ from importlib import import_module
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from importlib.abc import Loader  # slow to load, and only a check of methods
 
 
-class Absent(NamedTuple):
-    """A documented module whose feature does not exist yet."""
-
-    feature: str
-    names: tuple[str, ...]
-
-
 NAMES: dict[str, dict[str, str]] = {}  #: Our `module:attribute`, by documented module and name.
-ABSENT: dict[str, Absent] = {}
 for _line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines():
     if not _line.startswith("#"):
         _path, _module, _words = _line.split(": ")
-        if _module.startswith("- "):
-            _known = ABSENT.get(_path, Absent(_module[2:], ()))
-            ABSENT[_path] = _known._replace(names=(*_known.names, *_words.split()))
-        for _word in _words.split() if _path not in ABSENT else ():
+        for _word in _words.split():
             _name, _, _ours = _word.partition("=")
             NAMES.setdefault(_path, {})[_name] = f"hermes.{_module}:{_ours or _name}"
 
-PARENTS = frozenset(
-    path[:end] for path in (*NAMES, *ABSENT) for end, sign in enumerate(path) if sign == "."
-)
+PARENTS = frozenset(path[:end] for path in NAMES for end, sign in enumerate(path) if sign == ".")
 """Packages that contain a documented module."""
 
 
@@ -59,11 +46,6 @@ class DocumentedModule(ModuleType):
 
 class _DocumentedLoader:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        if feature := missing_feature(spec.name):
-            raise ModuleNotFoundError(
-                f"{spec.name} is documented, but {feature} is not part of this version of Hermes",
-                name=spec.name,
-            )
         return DocumentedModule(spec.name, "A documented name of modules of Hermes.")
 
     def exec_module(self, module: ModuleType) -> None:
@@ -82,7 +64,7 @@ class DocumentedFinder:
         target: ModuleType | None = None,  # noqa: ARG002 - likewise
     ) -> ModuleSpec | None:
         is_package = fullname in PARENTS
-        if not is_package and fullname not in NAMES and fullname not in ABSENT:
+        if not is_package and fullname not in NAMES:
             return None
         parent = fullname.rpartition(".")[0]
         package = sys.modules.get(parent)
@@ -91,16 +73,6 @@ class DocumentedFinder:
             return None
         loader = cast("Loader", self._loader)
         return ModuleSpec(fullname, loader, origin="hermes", is_package=is_package)
-
-
-def missing_feature(path: str) -> str:
-    """Return the feature that the module `path` waits for; "" if part of it exists."""
-    if path in ABSENT:
-        return ABSENT[path].feature
-    below = [each for each in (*NAMES, *ABSENT) if each.startswith(f"{path}.")]
-    if not below or not all(each in ABSENT for each in below):
-        return ""
-    return ABSENT[below[0]].feature
 
 
 def install() -> None:

@@ -4,6 +4,7 @@
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,6 +51,10 @@ class ScriptRuntime:
                 hint="call it from code that is not async, or with asyncio.to_thread",
             )
         return self._loop.run(work, lambda: self._loop.call_soon(stop))
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` in the event loop. Other event loops wait with `asyncio.wrap_future`."""
+        return self._loop.submit(work)
 
     def with_store(self, work: Callable[[SessionStore], Coroutine[Any, Any, T]]) -> T:
         """Run `work` on the store of the home, which is open only for this call."""

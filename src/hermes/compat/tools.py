@@ -77,6 +77,7 @@ FAILED: dict[str, dict[str, Any]] = {
 """Documented fields of the result of a call that failed, in addition to `error`."""
 TOOL_FILES = "hermes_tool_files"  #: Package name of the modules of `discover_builtin_tools`.
 TIMED_OUT = 124  #: Exit code of a command that was stopped after its timeout.
+CONSENT = {"approvals.mode": "off", "approvals.headless": "allow"}
 
 
 class StandaloneTools:
@@ -86,6 +87,7 @@ class StandaloneTools:
         self._shared = runtime
         self._tasks: dict[str, SessionTools] = {}
         self.mcp_tools: tuple[Tool, ...] = ()
+        self._rollout_settings: dict[str, Any] = {}
         loaded, home = runtime.loaded, runtime.home
         self._redact = Redactor(loaded.secrets() | stored_secrets(home)).redact
         self.approvals = build_approvals(loaded, home, runtime.extensions.hooks)
@@ -100,7 +102,7 @@ class StandaloneTools:
         """Assemble tools to list them. `registry` is the one of a script."""
         found = self.toolsets
         return assemble(
-            names, self._session_tools("").deps, registry or found.registry, found.known
+            names, self.session_tools("").deps, registry or found.registry, found.known
         )
 
     def find(self, name: str, task_id: str = "", **services: Any) -> Tool:
@@ -110,7 +112,7 @@ class StandaloneTools:
         if entry is None:
             raise ToolUnknown(f"there is no tool {name!r}")
         names = self.toolsets.names("cli", ("all",)) if entry.needs_others else [name]
-        deps = self._session_tools(task_id).deps
+        deps = self.session_tools(task_id).deps
         bound = msgspec.structs.replace(deps.services, **services)
         made = self.toolsets.make(names, msgspec.structs.replace(deps, services=bound))
         if name in made.unavailable:
@@ -120,12 +122,17 @@ class StandaloneTools:
     @asynccontextmanager
     async def services(self, name: str) -> AsyncIterator[dict[str, Any]]:
         """Open what a call of the tool needs of the home, and is not needed to list it."""
+        runtime = self._shared
+        if name in SHIPPED["rl"].tools:
+            from hermes.envs import TrainingService  # few scripts train models
+
+            yield {"trainer": TrainingService(runtime.home, runtime.loaded)}
+            return
         if name not in STORE_TOOLS:
             yield {}
             return
         from hermes.compat.gateway import home_outbox  # slow to load, for one tool
 
-        runtime = self._shared
         home, loaded = runtime.home, runtime.loaded
         async with opened_store(home, loaded.settings.store.url, tell) as store:
             jobs = JobService.for_home(home, loaded, store.runs, SystemClock())
@@ -134,16 +141,23 @@ class StandaloneTools:
     def call(self, name: str, args: dict[str, Any], task_id: str = "", *, hooked: bool) -> str:
         """Return the result of a call as JSON, also for a tool that fails."""
         cancel = CancelToken()
-        hooks = self._shared.extensions.hooks if hooked else NoHooks()
-        work = _Call(self, task_id, cancel, hooks).result(name, args)
+        work = self.result(name, args, task_id, cancel, hooked=hooked)
         return self._shared.run(work, lambda: cancel.cancel("stopped by Ctrl-C"))
+
+    async def result(
+        self, name: str, args: dict[str, Any], task_id: str, cancel: CancelToken, *, hooked: bool
+    ) -> str:
+        """Like `call`, for the event loop of the runtime."""
+        hooks = self._shared.extensions.hooks if hooked else NoHooks()
+        return await _Call(self, task_id, cancel, hooks).result(name, args)
 
     def toolbox(self, tool: Tool, task_id: str) -> Any:
         """Return a toolbox of one tool, which checks its arguments and cuts its results."""
-        deps = self._session_tools(task_id).deps
+        deps = self.session_tools(task_id).deps
         return build_toolbox(Assembled((tool,), (), {}), deps, self._shared.home, self._redact)
 
-    def _session_tools(self, task_id: str) -> SessionTools:
+    def session_tools(self, task_id: str) -> SessionTools:
+        """Return what the calls for a task share."""
         if task_id not in self._tasks:
             loaded, home, folder = self._shared.loaded, self._shared.home, Path.cwd()
             place = make_workspace(loaded, home, folder, log.info)
@@ -152,6 +166,22 @@ class StandaloneTools:
             hooks = self._shared.extensions.hooks
             self._tasks[task_id] = SessionTools(loaded, home, place, request, services, hooks=hooks)
         return self._tasks[task_id]
+
+    def adopt(self, task_id: str, tools: SessionTools) -> None:
+        """Let calls for a task use the tools of an open session, until `release`."""
+        self._tasks[task_id] = tools
+
+    def release(self, task_id: str) -> SessionTools | None:
+        """Forget a task and return what its calls shared, which is not closed."""
+        return self._tasks.pop(task_id, None)
+
+    def allow_rollouts(self, settings: Mapping[str, Any]) -> None:
+        """Take a rollout of the script as the consent to what it does, with further `settings`.
+        Commands that are always refused stay refused."""
+        runtime = self._shared
+        self._rollout_settings = {**CONSENT, **self._rollout_settings, **settings}
+        runtime.loaded = load(runtime.home, self._rollout_settings)
+        self.approvals = build_approvals(runtime.loaded, runtime.home, runtime.extensions.hooks)
 
     async def _close(self) -> int:
         """Close what the tasks use, which is made again for the next call; return their number."""

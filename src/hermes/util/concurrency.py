@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -62,7 +62,7 @@ class LoopThread:
 
     def run(self, work: Coroutine[Any, Any, T], stop: Callable[[], object] = bool) -> T:
         """Return the result of `work`. Ctrl-C calls `stop` and gives `work` a moment to end."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.submit(work)
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -70,6 +70,10 @@ class LoopThread:
             wait({future}, PATIENCE)
             future.cancel()
             raise
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start `work` without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call_soon(self, function: Callable[[], object]) -> None:
         """Call `function` in the loop's thread, without waiting."""

@@ -67,6 +67,27 @@ def test_result_has_the_documented_fields(agent_at):
     assert (agent.model, agent.provider) == ("lab", "custom")
 
 
+def test_request_overrides_are_fields_of_each_request(agent_at):
+    with ModelServer([call("terminal", command="true"), "Done."]) as server:
+        agent_at(server, request_overrides={"temperature": 0.7, "seed": 3}).chat("go")
+    assert [(each.body["temperature"], each.body["seed"]) for each in server.calls] == [
+        (0.7, 3)
+    ] * 2
+
+
+@pytest.mark.parametrize(("wrap_up", "calls"), [("true", 2), ("false", 1)])
+def test_limit_of_model_calls_ends_with_a_summary_unless_it_is_switched_off(
+    agent_at, hermes_home, wrap_up, calls
+):
+    with (hermes_home / "config.yaml").open("a") as file:
+        file.write(f"agent: {{wrap_up: {wrap_up}}}\n")
+    steps = [call("terminal", command="true"), "So far: nothing."][:calls]
+    with ModelServer(steps) as server:
+        result = agent_at(server, max_iterations=1).run_conversation("go")
+    assert len(server.calls) == calls
+    assert (result["exit_reason"], result["completed"]) == ("max_iterations", False)
+
+
 def test_chat_returns_the_answer_and_continues(agent_at):
     with ModelServer(["one", "two"]) as server:
         agent = agent_at(server)

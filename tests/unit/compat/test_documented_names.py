@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hermes.compat.names import ABSENT as ABSENT_HERE
 from hermes.compat.names import NAMES
 
 DOCUMENTED = tomllib.loads(Path(__file__).with_name("documented.toml").read_text("utf-8"))
-SIGNATURES, ABSENT = DOCUMENTED["signatures"], DOCUMENTED["absent"]
+SIGNATURES = DOCUMENTED["signatures"]
 
 
 @pytest.mark.parametrize("path", SIGNATURES)
@@ -33,16 +32,8 @@ def test_documented_names_can_be_imported_and_called_as_documented(path: str) ->
         assert by_place == [each for each in parameters.split() if each in by_place], name
 
 
-@pytest.mark.parametrize("path", ABSENT)
-def test_absent_module_names_the_missing_feature(path: str) -> None:
-    with pytest.raises(ImportError, match=r"documented, but .* is not part of this") as caught:
-        import_module(path)
-    assert ABSENT[path] in str(caught.value)
-
-
 def test_table_has_exactly_the_documented_modules() -> None:
     assert sorted(NAMES) == sorted(SIGNATURES)
-    assert sorted(ABSENT_HERE) == sorted(ABSENT)
 
 
 def test_each_name_of_the_table_leads_somewhere() -> None:

@@ -1,0 +1,5 @@
+"""The parser `hermes`."""
+
+from hermes.envs.parsers import get_parser
+
+parser = get_parser("hermes")

@@ -1,0 +1,5 @@
+"""The parser `mistral`."""
+
+from hermes.envs.parsers import get_parser
+
+parser = get_parser("mistral")
