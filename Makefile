@@ -11,10 +11,12 @@ WORKERS ?= $(shell echo $$(( $(CORES) + 2 )))
 PYTEST := $(PY) -m pytest -q $(PYTEST_ARGS)
 PARALLEL := -n $(WORKERS) --dist worksteal
 LINT_IMPORTS := $(PY) -c "from importlinter.cli import lint_imports_command as main; main()"
-CODE := src tests bench scripts skills optional-skills plugins examples
-# The tests of a ring are chosen by tests/rings.toml. The embedded model needs the cores for itself.
+CODE := src tests bench scripts skills optional-skills plugins examples environments \
+	batch_runner.py trajectory_compressor.py
+# The tests of a ring are chosen by tests/rings.toml. The embedded model needs the cores for itself,
+# and other frameworks need large environments of their own.
 RING_A := --ring a tests
-RING_B := --ring b tests --ignore=tests/model
+RING_B := --ring b tests --ignore=tests/model --ignore=tests/adapters
 PAGES := $(wildcard scripts/*_reference.py)
 COMPILE := $(PY) -m uv pip compile -q --universal --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate --python-version 3.11 $(LOCK_ARGS) pyproject.toml
@@ -25,7 +27,7 @@ TESTED := --extra local --extra web --extra telegram --extra discord --extra sla
 
 .DEFAULT_GOAL := help
 .PHONY: help setup test test-all ring-a ring-b check unit integration doctest test-model \
-	model-tasks approvals-report redteam bench tour docs lock fmt clean
+	adapters model-tasks approvals-report redteam bench tour docs lock fmt clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -85,6 +87,10 @@ doctest: setup ## the examples of README.md and docs/
 test-model: setup ## tasks done by the embedded model (downloads it once)
 	@echo "== tests: embedded model"
 	@$(PYTEST) tests/model
+
+adapters: setup ## other frameworks run Hermes: verifiers, Harbor, inspect_ai (installs 1.5 GB once)
+	@echo "== tests: adapters"
+	@$(PYTEST) tests/adapters
 
 model-tasks: setup ## sixty tasks for an embedded model; TASK_ARGS="--model 1.5b --half report"
 	@$(PY) -m scripts.model_tasks $(TASK_ARGS)

@@ -58,6 +58,7 @@ A failed call has `error`; in `hermes_tools` it raises `ToolError` instead.
 scripts.
 """
 
+
 def reference() -> str:
     """Return the whole page."""
     lines = [HEAD, "## Available names", "", "| module | names | from |", "|---|---|---|"]

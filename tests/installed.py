@@ -60,6 +60,7 @@ VERSIONS: dict[str, dict[str, str]] = {
         "transformers": "5.23.0",
     },
     "skill-node": {"mermaid": "12.3.0"},
+    "ray-python": {"ray": "2.60.0"},
     "node24": {"acpx": "0.19.1", "@modelcontextprotocol/inspector": "2.12.0"},
 }
 """The packages of each folder, whose name ends with its kind: `node`, `node24` or `python`."""

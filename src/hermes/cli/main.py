@@ -183,6 +183,9 @@ GROUPS = {
     ),
     "editors and programs": (
         CommandEntry("acp", "serve an editor over the Agent Client Protocol"),
+        CommandEntry("batch", "generate trajectories from a file of prompts"),
+        CommandEntry("capture", "record the tokens of any agent for training", rare=True),
+        CommandEntry("eval", "evaluate models on task sets; report and compare"),
     ),
     "chats and schedules": (
         CommandEntry("gateway", "connect Telegram, Discord, Slack and other chats"),

@@ -1,14 +1,19 @@
 """Tables, questions, argument types and progress that several commands use."""
 
 import argparse
+import os
 import time
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, TextIO
 
 from hermes.cli.context import Arg, Cli, ProgressLine, arg
 from hermes.config.environment import term_is_dumb
 from hermes.store import Progress, ignore_progress
-from hermes.util.text import human_duration, parse_duration
+from hermes.util.text import escape_controls, human_duration, parse_duration
+
+if TYPE_CHECKING:
+    from hermes.batch import Progress as RunProgress
 
 PASTE_HINT = (
     "In a browser on another machine you end at a page that does not load:\n"
@@ -117,3 +122,59 @@ def progress_on(cli: Cli, label: str) -> Progress:
             line.report(label, done, total)
 
     return report
+
+
+# Runs of prompts and tasks.
+
+PLAIN_PROGRESS_SECONDS = 10.0  #: Between two lines of progress, where there is no terminal.
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or 80
+    except (OSError, ValueError):  # it has no size
+        return 80
+
+
+class RunProgressView:
+    """Shows the progress on one line of a terminal; elsewhere as a line from time to time."""
+
+    def __init__(self, cli: Cli, budget: float | None, *, has_price: bool) -> None:
+        self._stream, self._budget, self._has_price = cli.stderr, budget, has_price
+        self._is_terminal = cli.stderr.isatty()
+        self._last = 0.0
+        self._open = False
+
+    def show(self, progress: "RunProgress") -> None:
+        if self._is_terminal:
+            terminal = getattr(self._stream, "terminal", self._stream)
+            text = escape_controls(self.text(progress))[: _columns(self._stream) - 1]
+            terminal.write(f"\r\x1b[K{text}")
+            self._open = True
+        elif progress.seconds - self._last >= PLAIN_PROGRESS_SECONDS:
+            self._last = progress.seconds
+            self._stream.write(f"{self.text(progress)}\n")
+        self._stream.flush()
+
+    def text(self, progress: "RunProgress") -> str:
+        counts = progress.counts
+        ended = progress.total - counts["pending"] - counts["leased"]
+        share = ended / progress.total if progress.total else 1.0
+        full = round(share * 20)
+        cap = f" of ${self._budget:,.2f}" if self._budget is not None else ""
+        parts = [
+            "█" * full + "░" * (20 - full) + f" {ended:,}/{progress.total:,}",
+            *(f"{counts[name]:,} {name}" for name in ("discarded", "failed") if counts[name]),
+            f"{counts['leased']:,} running",
+            f"{progress.rate * 60:,.1f}/min",
+            *([f"${progress.cost_usd:,.2f}{cap}"] if self._has_price else []),
+        ]
+        if progress.eta_seconds is not None and ended < progress.total:
+            parts.append(f"{human_duration(progress.eta_seconds)} left")
+        return "  ".join(parts)
+
+    def end(self) -> None:
+        if self._open:
+            self._stream.write("\n")
+            self._stream.flush()
+            self._open = False

@@ -101,9 +101,7 @@ class StandaloneTools:
     def make(self, names: Iterable[str], registry: BuiltinRegistry | None = None) -> Assembled:
         """Assemble tools to list them. `registry` is the one of a script."""
         found = self.toolsets
-        return assemble(
-            names, self.session_tools("").deps, registry or found.registry, found.known
-        )
+        return assemble(names, self.session_tools("").deps, registry or found.registry, found.known)
 
     def find(self, name: str, task_id: str = "", **services: Any) -> Tool:
         """Return a tool; `services` are bound to it (`SessionServices`). Raises `ToolUnknown`, or

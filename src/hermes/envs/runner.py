@@ -6,12 +6,15 @@ sent back. No auxiliary call reaches the model, and sampling is as the caller ga
 """
 
 import asyncio
+import os
 import secrets
 import shlex
+import shutil
+import stat
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,6 +25,7 @@ from hermes.app import App, SessionRequest, stop_logging
 from hermes.config.home import Home
 from hermes.config.loader import load
 from hermes.core.errors import (
+    BackendUnavailable,
     ContextOverflow,
     HermesError,
     ProviderError,
@@ -57,6 +61,7 @@ TRAIN_PROFILE: dict[str, Any] = {
     "agent.save_trajectories": False,
     "fallback_providers": [],
     "terminal.container_persistent": False,  # a rollout must not find the files of another
+    "terminal.auto_source_bashrc": False,  # files of the user would make results differ
     # Starting a rollout is the consent; commands that are always refused stay refused.
     "approvals.mode": "off",
     "approvals.headless": "allow",
@@ -92,6 +97,8 @@ class RolloutOptions(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 3  #: For failures that are worth another attempt.
     timeout: float = 3600.0  #: Seconds each for the setup, the agent and the rewards.
     settings: dict[str, Any] = {}  #: Further settings by dotted keys.
+    workspace: str = ""
+    """Folder for the folders of rollouts that have a name; see `RolloutRunner.run`."""
 
 
 Endpoint = ModelEndpoint | tuple[CaptureServer | ModelSource, ModelEndpoint]
@@ -175,6 +182,7 @@ class RolloutPlan(msgspec.Struct, frozen=True):
     endpoint: Endpoint
     toolsets: tuple[str, ...]
     wrap: WrapModel | None = None
+    folder_name: str = ""
 
     @property
     def model(self) -> ModelEndpoint:
@@ -228,14 +236,18 @@ class RolloutRunner:
         *,
         toolsets: Sequence[str] | None = None,
         wrap: WrapModel | None = None,
+        folder_name: str = "",
     ) -> Trace:
         """Run a task and return the trace of the last attempt.
 
         A failure is in the trace. It is repeated only if another attempt may succeed. With a
         capture endpoint the trace has tokens; otherwise it has messages only. `toolsets` replaces
-        those of the options.
+        those of the options. On this machine, the agent works in a new folder; with `folder_name`
+        it has this name in the workspace of the options, so that the paths which a model sees are
+        the same in each run. Two rollouts at the same time must not have the same name.
         """
-        plan = RolloutPlan(task, endpoint, tuple(toolsets or self.options.toolsets), wrap)
+        given = tuple(toolsets or self.options.toolsets)
+        plan = RolloutPlan(task, endpoint, given, wrap, folder_name)
         retried: list[Failure] = []
         lost = Usage()
         while True:
@@ -335,6 +347,8 @@ class RolloutRunner:
         options, task = self.options, plan.task
         if task.folder and options.backend in ("local", "sandbox"):
             folder = Path(task.folder)
+        elif plan.folder_name and options.workspace:
+            folder = stack.enter_context(_named_folder(Path(options.workspace), plan.folder_name))
         else:
             made = tempfile.TemporaryDirectory(dir=self._scratch, ignore_cleanup_errors=True)
             folder = Path(stack.enter_context(made))
@@ -352,6 +366,27 @@ class RolloutRunner:
             image=task.image,
             container=task.container(),
         )
+
+
+@contextmanager
+def _named_folder(workspace: Path, name: str) -> Iterator[Path]:
+    """Make an empty folder and delete it at the end, also what an interrupted rollout left."""
+    try:
+        workspace.mkdir(mode=0o700)
+    except FileExistsError:
+        found = workspace.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            # Another user could read or prepare what the agent works with.
+            raise BackendUnavailable(
+                f"{workspace} is not a folder of yours", hint=f"see `ls -ld {workspace}`"
+            ) from None
+    folder = workspace / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 async def _run_turn(agent: Agent, task: Task) -> tuple[list[ToolFinished], TurnFinished]:

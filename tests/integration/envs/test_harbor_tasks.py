@@ -168,7 +168,7 @@ async def test_agent_solves_a_task(engine) -> None:
 
 
 async def test_files_of_a_rollout_are_not_there_in_the_next_one(engine) -> None:
-    look = "cat /work/count /root/kept; echo 3 >/work/count; echo x >/root/kept"
+    look = "cat /data/count ~/kept; echo 3 >/data/count; echo x >~/kept"
     async with RolloutRunner(options(engine)) as runner:
         for _ in range(2):
             with ModelServer([shell(1, look), "Done."]) as server:

@@ -284,3 +284,32 @@ async def test_model_in_this_process_answers_with_the_toolsets_of_the_rollout() 
         trace = await runner.run(Anything(prompt="Go."), endpoint, toolsets=["terminal"], wrap=wrap)
     assert (trace.failure, trace.reward, wrapped) == (None, 0.5, [model])
     assert {spec.name for spec in model.requests[0].tools} == {"terminal", "process"}
+
+
+async def test_named_rollout_sees_the_same_path_each_time_and_none_of_the_old_files(
+    tmp_path: Path,
+) -> None:
+    workspace = tmp_path / "workspace"
+    (workspace / "one").mkdir(parents=True)
+    (workspace / "one" / "old.txt").write_text("of an interrupted rollout")
+    seen = []
+    async with RolloutRunner(RolloutOptions(workspace=str(workspace))) as runner:
+        for _ in range(2):
+            with ModelServer([shell(1, "pwd; ls; touch mine.txt"), "Done."]) as server:
+                trace = await runner.run(Anything(prompt="Go."), at(server), folder_name="one")
+            (result,) = [n.message["content"] for n in trace.nodes if n.message["role"] == "tool"]
+            seen.append(result)
+    assert seen[0] == seen[1]
+    assert str(workspace / "one") in seen[0]
+    assert "old.txt" not in seen[0]
+    assert not any(workspace.iterdir())
+
+
+async def test_workspace_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "workspace").symlink_to(tmp_path)
+    options = RolloutOptions(workspace=str(tmp_path / "workspace"), attempts=1)
+    async with RolloutRunner(options) as runner:
+        endpoint = ModelEndpoint(base_url="http://127.0.0.1:9/v1", model="m")
+        trace = await runner.run(Anything(prompt="Go."), endpoint, folder_name="one")
+    assert trace.failure is not None
+    assert trace.failure.boundary == "sandbox"
