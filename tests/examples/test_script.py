@@ -7,8 +7,8 @@ from hermes.core.testing import ModelServer
 from tests.examples.conftest import EXAMPLES, imported
 
 DOCUMENTED = {
-    "agent", "cli", "gateway", "hermes_cli", "hermes_constants", "hermes_state", "model_tools",
-    "run_agent", "tools", "toolsets",
+    "agent", "atroposlib", "cli", "environments", "gateway", "hermes_cli", "hermes_constants",
+    "hermes_state", "model_tools", "run_agent", "tools", "toolsets",
 }  # fmt: skip
 LIBRARIES = {"prompt_toolkit"}
 
