@@ -181,7 +181,7 @@ class AcpServer:
         self._write(data + b"\n")
 
     def receive(self, line: bytes) -> None:
-        """Handle a line of the editor. Text that is no message is answered with an error."""
+        """Handle a line of the editor. Text that is not a message is answered with an error."""
         for message in decode(line):
             if message.is_answer:
                 self._connection.settle(message)

@@ -107,7 +107,7 @@ class EnvConfigField(msgspec.Struct, frozen=True):
 class ConfigModel:
     """Settings with the types and defaults of class attributes.
 
-    A keyword that is no field, and a value of another type, are a `UsageError`.
+    A keyword that is not a field, and a value of another type, are a `UsageError`.
     """
 
     def __init__(self, **values: Any) -> None:

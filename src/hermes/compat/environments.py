@@ -703,7 +703,7 @@ class HermesAgentBaseEnv(BaseEnv):
         }
 
     def _fingerprint(self, item: Item, place: int) -> str:
-        """Return a digest of all that a score depends on. Equal items are told apart by place."""
+        """Return a digest of all that a score depends on. Equal items differ by their place."""
         config = self.config
         names = (
             "enabled_toolsets", "disabled_toolsets", "distribution", "max_agent_turns",
