@@ -47,6 +47,7 @@ def test_files_are_those_of_a_run_without_ray(python: str, tmp_path: Path) -> No
         assert plain
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
 def test_items_of_a_lost_node_are_done_on_another_one(python: str, tmp_path: Path) -> None:
     """Two nodes of one machine need a network namespace of their own."""
     inside = f"ip link set lo up && exec {python} {__file__} lost {tmp_path}"
