@@ -15,7 +15,7 @@ import msgspec
 
 from hermes.app import Providers
 from hermes.batch.journal import JournaledModel, request_digest
-from hermes.batch.models import RunModel, SilentProgress, TargetModels
+from hermes.batch.models import RunModel, TargetModels
 from hermes.batch.prompts import WITHOUT_IMAGES
 from hermes.batch.results import PASS_REWARD, TRACES
 from hermes.batch.work import CallJournal, ItemJob, ItemResult, RunSpec, WorkItem, number_items
@@ -37,7 +37,7 @@ from hermes.envs import (
     load_tasks,
     select_tasks,
 )
-from hermes.envs.runner import Endpoint
+from hermes.envs.runner import Endpoint, SilentProgress
 from hermes.envs.task import run_task_code
 from hermes.util.concurrency import SystemClock
 

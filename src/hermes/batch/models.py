@@ -67,6 +67,11 @@ class RunModel(msgspec.Struct, frozen=True, kw_only=True):
             if needs_price and target.profile.price is None:
                 await providers.learn(target)
                 target = await self.find_target(providers, loaded)
+        if self.needs_key and not self.api_key:
+            # Without the key every rollout that is left would fail.
+            raise UsageError(
+                "the run was started with --api-key, which is not stored", hint="add --api-key KEY"
+            )
         found = msgspec.structs.replace(
             self,
             needs_key=self.needs_key or bool(self.api_key),
@@ -94,14 +99,6 @@ class RunModel(msgspec.Struct, frozen=True, kw_only=True):
                 hint="name --provider and --model, or start a new run",
             )
         return target
-
-
-class SilentProgress:
-    def report(self, label: str, done: int, total: int) -> None:
-        """Take the progress of a download."""
-
-    def say(self, text: str) -> None:
-        """Take a notice."""
 
 
 class TargetModels:

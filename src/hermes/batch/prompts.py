@@ -19,7 +19,7 @@ from hermes.app import Providers
 from hermes.batch.distributions import Distribution, find_distribution
 from hermes.batch.journal import JournaledModel
 from hermes.batch.ledger import read_run_file
-from hermes.batch.models import RunModel, SilentProgress, TargetModels
+from hermes.batch.models import RunModel, TargetModels
 from hermes.batch.statistics import REPEAT, count_tools, has_reasoning
 from hermes.batch.work import (
     CallJournal,
@@ -36,6 +36,7 @@ from hermes.core.errors import UsageError
 from hermes.core.messages import Message, System, ToolResult, from_dict
 from hermes.core.model import EmitModelEvent, Model, ModelRequest, Price, Reply
 from hermes.envs import ModelEndpoint, RolloutOptions, RolloutRunner, Task, Trace
+from hermes.envs.runner import SilentProgress
 from hermes.providers.local import DownloadProgress
 from hermes.providers.policy import ModelWrapper
 from hermes.store import Turn
@@ -397,12 +398,6 @@ async def continue_prompts(
     found = await again.resolve(
         progress or SilentProgress(), for_cluster=for_cluster, needs_price=needs_price
     )
-    if old.model.needs_key and not model.api_key:
-        # Without the key every prompt that is left would fail.
-        raise UsageError(
-            f"the run in {folder} was started with --api-key, which is not stored",
-            hint="add --api-key KEY",
-        )
     return replace(new, model=found, shape=shape)
 
 

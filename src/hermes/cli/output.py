@@ -39,6 +39,16 @@ def ago(timestamp: float) -> str:
 DAY = 86_400
 
 
+def amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an amount above 0")
+    return number
+
+
 def positive(text: str) -> int:
     try:
         number = int(text)

@@ -167,7 +167,9 @@ class _RecordingModels:
         return _RecordingModel(self._wrap(model) if self._wrap else model, self)
 
 
-class _Silent:
+class SilentProgress:
+    """Ignores the progress of downloads."""
+
     def report(self, label: str, done: int, total: int) -> None:
         """Take the progress of a download."""
 
@@ -220,7 +222,7 @@ class RolloutRunner:
             home = Home(self._scratch / "home")
             given = {**TRAIN_PROFILE, "agent.max_turns": self.options.max_turns}
             loaded = load(home, {**given, **self.options.settings}, user_config=False)
-            app = App(home, loaded, _Silent(), lambda _text: None)
+            app = App(home, loaded, SilentProgress(), lambda _text: None)
             stack.callback(stop_logging)  # the files are in the folder that is deleted
             self._app = await stack.enter_async_context(app)
             self._resources = stack.pop_all()

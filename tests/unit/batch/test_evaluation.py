@@ -10,6 +10,7 @@ from hermes.batch.models import RunModel
 from hermes.batch.work import WorkItem, decode_spec
 from hermes.core.errors import UsageError
 from hermes.envs import RolloutOptions, Trace
+from hermes.envs.runner import SilentProgress
 
 FILE = """
 from hermes.envs import Task, reward
@@ -113,3 +114,11 @@ async def test_task_that_differs_in_the_worker_is_not_run(spec: TaskSpec) -> Non
         result = await job.run(item, NoJournal())
     assert (result.key, result.state, result.boundary) == ("k", "failed", "task")
     assert "another content" in result.reason
+
+
+async def test_run_that_had_a_key_is_not_continued_without_it(tmp_path: Path) -> None:
+    model = RunModel(name="m", base_url="http://127.0.0.1:9/v1", home=str(tmp_path), needs_key=True)
+    with pytest.raises(UsageError, match="--api-key"):
+        await model.resolve(SilentProgress())
+    again = msgspec.structs.replace(model, api_key="key")
+    assert (await again.resolve(SilentProgress())).resolved == "custom:m"

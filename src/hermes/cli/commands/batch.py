@@ -16,7 +16,7 @@ from hermes.batch.compressor import (
 from hermes.batch.distributions import find_distribution, list_distributions
 from hermes.batch.ledger import SPEC, ItemRecord, RunStatus, read_items, read_run
 from hermes.cli.context import Arg, Cli, Command, ProgressLine, arg, flag, table
-from hermes.cli.output import RunProgressView, positive
+from hermes.cli.output import RunProgressView, amount, positive
 from hermes.cli.session import split_names
 from hermes.core.errors import BudgetSpent, Interrupted, UsageError
 from hermes.util.text import human_duration, many, plain_line
@@ -45,16 +45,6 @@ def _accept_underscores(parser: ArgumentParser) -> None:
     for name, action in list(actions.items()):
         if name.startswith("--"):
             actions.setdefault("--" + name[2:].replace("-", "_"), action)
-
-
-def _amount(text: str) -> float:
-    try:
-        amount = float(text)
-    except ValueError:
-        amount = 0.0
-    if not 0 < amount < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not an amount above 0")
-    return amount
 
 
 def _temperature(text: str) -> float:
@@ -91,7 +81,7 @@ OUT = arg("--out", type=Path, default=Path(DATA), metavar="DIR", help=f"folder o
     arg("--distribution", metavar="NAME", help="how toolsets are drawn, or a file (default)"),
     flag("--resume", help="continue the run"),
     flag("--retry-failed", help="with --resume: run failed prompts again"),
-    arg("--budget", type=_amount, metavar="USD", help="stop before the run costs more"),
+    arg("--budget", type=amount, metavar="USD", help="stop before the run costs more"),
     _number("--max-samples", "only the first prompts"),
     _number("--repeats", "rollouts of each prompt (1)"),
     arg("-m", "--model", metavar="NAME", help="model to use"),

@@ -30,7 +30,7 @@ from hermes.batch.results import (
 )
 from hermes.batch.work import decode_spec
 from hermes.cli.context import Cli, Command, ProgressLine, arg, flag, repeated, table
-from hermes.cli.output import RunProgressView, positive
+from hermes.cli.output import RunProgressView, amount, positive
 from hermes.core.errors import BudgetSpent, Interrupted, UsageError
 from hermes.envs import RolloutOptions, ServerKind, list_parsers, load_tasks, select_tasks
 from hermes.envs.benchmarks import BENCHMARKS, Benchmark
@@ -101,8 +101,8 @@ SAMPLING = (
     *EXECUTION,
     arg("-t", "--toolsets", default="", metavar="NAMES", help="toolsets (terminal,file)"),
     arg("--max-turns", type=positive, metavar="N", help="model calls of a rollout (30)"),
-    arg("--timeout", type=float, default=3600.0, metavar="S", help="seconds of a rollout (3600)"),
-    arg("--budget", type=float, metavar="USD", help="stop before the run costs more"),
+    arg("--timeout", type=amount, default=3600.0, metavar="S", help="seconds of a rollout (3600)"),
+    arg("--budget", type=amount, metavar="USD", help="stop before the run costs more"),
     *SAMPLING,
     arg("--capture", choices=get_args(ServerKind), help="record tokens from this kind of server"),
     arg("--parser", default="", choices=("", *list_parsers()), metavar="NAME",
